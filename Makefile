@@ -1,0 +1,40 @@
+# Two commands matter: `make demo` and `make test`. Both build .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed.stamp
+# Numerical kernels are small in tests; two BLAS threads in two workers only fight each other.
+TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+
+.PHONY: demo test test-slow format check clean help
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "noisewright needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(INSTALLED)
+
+demo: $(INSTALLED) ## synthetic table in, private answers and a report out
+	$(BIN)/noisewright demo --output demo-output
+
+check: $(INSTALLED) ## format, lint, types and import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check ## every check, then the tests (minutes)
+	$(TEST_ENV) $(BIN)/pytest -n 2
+
+test-slow: $(INSTALLED) ## the long statistical grids and large sizes (tens of minutes)
+	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow
+
+format: $(INSTALLED) ## rewrite files in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis demo-output

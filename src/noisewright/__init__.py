@@ -1,0 +1,26 @@
+"""Private answers to the queries you ask, with the least noise that privacy allows.
+
+Names are imported on first use, so that `import noisewright` and `noisewright --help` stay quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "NoisewrightError": "noisewright.errors",
+}
+
+__all__ = ["NoisewrightError", "__version__"]  # noqa: F822 (resolved lazily below)
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'noisewright' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

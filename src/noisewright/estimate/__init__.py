@@ -1,0 +1,1 @@
+"""Placeholder docstring, replaced by its first resident."""
