@@ -10,10 +10,16 @@ import importlib
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Boolean": "noisewright.domain",
+    "Categorical": "noisewright.domain",
+    "Date": "noisewright.domain",
+    "Domain": "noisewright.domain",
     "NoisewrightError": "noisewright.errors",
+    "Numeric": "noisewright.domain",
 }
 
-__all__ = ["NoisewrightError", "__version__"]  # noqa: F822 (resolved lazily below)
+__all__ = ["__version__"]
+__all__ += list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,12 @@
+"""Attributes, encoders, cells: what is publicly known about a table before anyone looks at it.
+
+A domain is declared, never inferred from private data. Each attribute cuts its values into
+finitely many cells; a domain is the product of its attributes, its cells in C order (the last
+attribute varies fastest). One row of a table is one person.
+"""
+
+from noisewright.domain.attributes import Boolean, Categorical, Date, Numeric
+from noisewright.domain.base import Attribute
+from noisewright.domain.product import Domain
+
+__all__ = ["Attribute", "Boolean", "Categorical", "Date", "Domain", "Numeric"]

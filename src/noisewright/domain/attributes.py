@@ -1,0 +1,401 @@
+"""The kinds of attribute: categorical, boolean, numeric with declared edges, date by period."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain.base import ABOVE, BELOW, ELSEWHERE, MISSING, Attribute, Codes, Storage
+from noisewright.errors import InvalidParameter
+
+_EPOCH = dt.date(1970, 1, 1)
+_EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
+
+
+@dataclass(frozen=True)
+class Categorical(Attribute):
+    """Declared values, one cell each.
+
+    Values are text or integers. Where all are integers, columns are compared as numbers (1, 1.0
+    and the text "01" are the same); otherwise everything is compared as exact text.
+    """
+
+    values: Sequence[str | int] = ()
+
+    kind: ClassVar[str] = "categorical"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.values, str) or not self.values:
+            raise self.refuse("values", self.values, "must list at least one value")
+        for value in self.values:
+            if isinstance(value, bool) or not isinstance(value, str | int):
+                raise self.refuse("values", value, "must be text or integers", "quote it")
+            if isinstance(value, int) and abs(value) >= _EXACT_INTEGERS:
+                raise self.refuse("values", value, "must be smaller than 2^53", "quote it")
+        whole = all(isinstance(value, int) for value in self.values)
+        values = tuple(self.values) if whole else tuple(str(value) for value in self.values)
+        object.__setattr__(self, "values", values)
+        repeated = [label for label, times in Counter(self.declared_labels).items() if times > 1]
+        if repeated:
+            raise self.refuse("values", repeated, "must differ from each other")
+        self._check_other()
+
+    @property
+    def storage(self) -> Storage:
+        """Numbers where every declared value is an integer, else text."""
+        return "number" if isinstance(self.values[0], int) else "text"
+
+    @cached_property
+    def declared_labels(self) -> tuple[str, ...]:
+        """The declared values as text."""
+        return tuple(str(value) for value in self.values)
+
+    def _place(self, values: Any) -> Codes:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from noisewright.domain import columns
+
+        if self.storage == "number":
+            numbers = columns.numbers(self.name, values)
+            column, missing = pa.array(numbers), np.isnan(numbers)
+            declared = pa.array([float(value) for value in self.values])
+        else:
+            column = columns.texts(self.name, values)
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            declared = pa.array(self.values, pa.string())
+        found = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
+        return np.where(missing, MISSING, found.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+    def representative(self, cell: int) -> str | int | None:
+        """Return the declared value of the cell."""
+        cell = int(self._checked(cell))
+        return self.values[cell] if cell < len(self.values) else None
+
+
+@dataclass(frozen=True)
+class Boolean(Attribute):
+    """Two cells, false and true.
+
+    In text, true/t/yes/y/1 and false/f/no/n/0 are read in any case; anything else is missing.
+    """
+
+    kind: ClassVar[str] = "boolean"
+
+    @property
+    def storage(self) -> Storage:
+        """Truth values."""
+        return "boolean"
+
+    @cached_property
+    def declared_labels(self) -> tuple[str, ...]:
+        """False, then true."""
+        return ("false", "true")
+
+    def _place(self, values: Any) -> Codes:
+        from noisewright.domain import columns
+
+        bits = columns.booleans(self.name, values)
+        return np.where(np.isnan(bits), MISSING, bits).astype(np.int64)
+
+    def representative(self, cell: int) -> bool | None:
+        """Return the truth value of the cell."""
+        return (False, True, None)[int(self._checked(cell))]
+
+
+class Ordered(Attribute):
+    """Cells cut along a line: cell i is [edge i, edge i+1), the last one closed."""
+
+    ordered: ClassVar[bool] = True
+
+    @cached_property
+    @abstractmethod
+    def cuts(self) -> npt.NDArray[np.float64]:
+        """The edges as numbers (days since 1970-01-01 for dates)."""
+
+    @property
+    @abstractmethod
+    def whole(self) -> bool:
+        """Whether only whole numbers (or days) occur, so that `<= 17` means `< 18`."""
+
+    @abstractmethod
+    def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
+        """Return values as numbers on the line of `cuts`, NaN where missing."""
+
+    def _place(self, values: Any) -> Codes:
+        numbers = self._numbers(values)
+        codes = np.searchsorted(self.cuts[:-1], numbers, side="right").astype(np.int64) - 1
+        codes[numbers < self.cuts[0]] = BELOW
+        codes[numbers > self.cuts[-1]] = ABOVE
+        codes[np.isnan(numbers)] = MISSING
+        return codes
+
+    def cells_below(self, constant: object, inclusive: bool = False) -> int:
+        """Return k such that the first k cells hold exactly the values below the constant.
+
+        With `inclusive`, the values at most the constant. A constant that cuts through a cell is
+        refused: the cell's count cannot be divided.
+        """
+        number = float(self._numbers([self._constant(constant)])[0])
+        if math.isnan(number):
+            raise InvalidParameter(self.name, constant, "must be a value of the attribute")
+        if number > self.cuts[-1] or (inclusive and number == self.cuts[-1]):
+            return len(self.cuts) - 1
+        if number < self.cuts[0]:
+            return 0
+        if self.whole:
+            number, inclusive = (math.floor(number) + 1 if inclusive else math.ceil(number)), False
+        below = int(np.searchsorted(self.cuts[:-1], number, side="left"))
+        if inclusive or below == len(self.cuts) - 1 or self.cuts[below] != number:
+            raise InvalidParameter(
+                self.name,
+                constant,
+                f"cuts through the cell {self.labels[self.locate(constant)]}",
+                "compare with the edge of a cell, or declare a finer edge",
+            )
+        return below
+
+
+@dataclass(frozen=True)
+class Numeric(Ordered):
+    """A number cut at declared edges: [e0, e1), [e1, e2), …, the last cell closed.
+
+    The outer edges may be infinite. The last two edges may be equal: the last cell is then that
+    single number. `lower` and `upper` are the bounds to which values are clipped in sums and
+    means; they default to the outer edges where those are finite. With `integer`, labels are
+    written for whole numbers (0–17) and `<= 17` means `< 18`.
+    """
+
+    edges: Sequence[float] = ()
+    integer: bool = False
+    lower: float | None = None
+    upper: float | None = None
+
+    kind: ClassVar[str] = "numeric"
+
+    @classmethod
+    def integers(cls, name: str, first: int, last: int, step: int = 1, **rules: Any) -> Numeric:
+        """Declare the whole numbers first..last in runs of `step`: 0–4, 5–9, …"""
+        if not (isinstance(step, int) and step > 0 and first <= last):
+            raise InvalidParameter(
+                f"{name}.integers", (first, last, step), "must be first <= last and step >= 1"
+            )
+        return cls(name, (*range(first, last + 1, step), last), integer=True, **rules)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.edges, str) or len(self.edges) < 2:
+            raise self.refuse("edges", self.edges, "must list at least two numbers")
+        object.__setattr__(self, "edges", tuple(self._number("edges", e) for e in self.edges))
+        if any(not math.isfinite(edge) for edge in self.edges[1:-1]):
+            raise self.refuse("edges", self.edges, "may be infinite only at the ends")
+        starts = self.edges[:-1]
+        if any(a >= b for a, b in itertools.pairwise(starts)) or starts[-1] > self.edges[-1]:
+            raise self.refuse("edges", self.edges, "must increase (the last may repeat)")
+        if math.isinf(starts[-1]) and starts[-1] == self.edges[-1]:
+            raise self.refuse("edges", self.edges, "must increase")
+        if self.integer and any(math.isfinite(e) and e != int(e) for e in self.edges):
+            raise self.refuse("edges", self.edges, "must be whole numbers with `integer`")
+        for field, end in (("lower", self.edges[0]), ("upper", self.edges[-1])):
+            bound = getattr(self, field)
+            if bound is None and math.isfinite(end):
+                object.__setattr__(self, field, end)
+            elif bound is not None:
+                object.__setattr__(self, field, self._number(field, bound))
+                if not math.isfinite(getattr(self, field)):
+                    raise self.refuse(field, bound, "must be finite")
+        if self.lower is not None and self.upper is not None and self.lower > self.upper:
+            raise self.refuse("lower", self.lower, f"must be <= upper={self.upper}")
+        self._check_other()
+
+    def _number(self, field: str, value: Any) -> float:
+        if value in ("inf", "-inf"):  # as text, since JSON has no infinity
+            return float(value)
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise self.refuse(field, value, "must be a number", "infinite edges are inf and -inf")
+        if math.isnan(value):
+            raise self.refuse(field, value, "must be a number")
+        whole = isinstance(value, int | np.integer) and abs(int(value)) < _EXACT_INTEGERS
+        return int(value) if whole else float(value)
+
+    @property
+    def storage(self) -> Storage:
+        """Numbers."""
+        return "number"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the attribute was declared `integer`."""
+        return self.integer
+
+    @cached_property
+    def cuts(self) -> npt.NDArray[np.float64]:
+        """The edges."""
+        return np.array(self.edges, dtype=np.float64)
+
+    def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
+        from noisewright.domain import columns
+
+        return columns.numbers(self.name, values)
+
+    @cached_property
+    def declared_labels(self) -> tuple[str, ...]:
+        """Labels such as 0–17 for whole numbers and [0, 18) otherwise."""
+        cells = list(itertools.pairwise(self.edges))
+        return tuple(self._label(a, b, i == len(cells) - 1) for i, (a, b) in enumerate(cells))
+
+    def _label(self, a: float, b: float, last: bool) -> str:
+        if math.isinf(a) and math.isinf(b):
+            return "any"
+        if math.isinf(a):
+            return f"{'≤' if last else '<'}{_plain(b)}"
+        if math.isinf(b):
+            return f"≥{_plain(a)}"
+        if self.integer:
+            top = b if last else b - 1
+            return _plain(a) if a == top else f"{_plain(a)}–{_plain(top)}"
+        if a == b:
+            return _plain(a)
+        return f"[{_plain(a)}, {_plain(b)}{']' if last else ')'}"
+
+    def representative(self, cell: int) -> float | None:
+        """Return a number inside the cell: its middle, or its finite end."""
+        cell = int(self._checked(cell))
+        if cell == len(self.edges) - 1:
+            return None
+        a, b = self.edges[cell], self.edges[cell + 1]
+        if math.isinf(b):
+            return 0.0 if math.isinf(a) else a
+        if math.isinf(a):
+            return float(np.nextafter(b, -math.inf))
+        middle = a / 2 + b / 2
+        if self.integer:
+            middle = math.floor(middle)
+        return middle if a <= middle < b else a
+
+
+@dataclass(frozen=True)
+class Date(Ordered):
+    """Days from `start` to `end` (both included), one cell per calendar period.
+
+    Weeks begin on Monday (ISO 8601). The first and the last cell hold whatever part of their
+    period lies between start and end. Instants with a time zone are read in UTC.
+    """
+
+    start: dt.date | str = ""
+    end: dt.date | str = ""
+    period: Literal["day", "week", "month", "quarter", "year"] = "day"
+
+    kind: ClassVar[str] = "date"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("start", "end"):
+            object.__setattr__(self, field, self._date(field, getattr(self, field)))
+        if self.first > self.last:
+            raise self.refuse("start", str(self.first), f"must not come after end={self.last}")
+        if self.last.year >= dt.MAXYEAR:
+            raise self.refuse("end", str(self.last), f"must come before the year {dt.MAXYEAR}")
+        if self.period not in _PERIODS:
+            raise self.refuse("period", self.period, f"must be one of {', '.join(_PERIODS)}")
+        self._check_other()
+
+    def _date(self, field: str, value: object) -> dt.date:
+        if isinstance(value, str):
+            try:
+                return dt.date.fromisoformat(value)
+            except ValueError:
+                pass
+        elif isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+            return value
+        raise self.refuse(field, value, "must be a date such as 2024-03-31")
+
+    def _constant(self, constant: object) -> object:
+        return self._date("constant", constant) if isinstance(constant, str) else constant
+
+    @property
+    def first(self) -> dt.date:
+        """The first day."""
+        return self.start  # type: ignore[return-value]
+
+    @property
+    def last(self) -> dt.date:
+        """The last day."""
+        return self.end  # type: ignore[return-value]
+
+    @property
+    def storage(self) -> Storage:
+        """Dates."""
+        return "date"
+
+    @property
+    def whole(self) -> bool:
+        """Days are whole."""
+        return True
+
+    @cached_property
+    def _starts(self) -> tuple[dt.date, ...]:
+        starts = [self.first]
+        while (following := _next_period(starts[-1], self.period)) <= self.last:
+            starts.append(following)
+        return tuple(starts)
+
+    @cached_property
+    def cuts(self) -> npt.NDArray[np.float64]:
+        """The first day of every cell, then the last day, counted from 1970-01-01."""
+        return np.array([(day - _EPOCH).days for day in (*self._starts, self.last)], np.float64)
+
+    def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
+        from noisewright.domain import columns
+
+        return columns.days(self.name, values)
+
+    @cached_property
+    def declared_labels(self) -> tuple[str, ...]:
+        """Labels such as 2024-03-31, 2024-W13, 2024-03, 2024-Q1 and 2024."""
+        return tuple(_PERIODS[self.period](day) for day in self._starts)
+
+    def representative(self, cell: int) -> dt.date | None:
+        """Return the first day of the cell."""
+        cell = int(self._checked(cell))
+        return self._starts[cell] if cell < len(self._starts) else None
+
+
+def _next_period(day: dt.date, period: str) -> dt.date:
+    if period == "day":
+        return day + dt.timedelta(days=1)
+    if period == "week":
+        return day + dt.timedelta(days=7 - day.weekday())
+    months = {"month": 1, "quarter": 3, "year": 12}[period]
+    index = day.year * 12 + (day.month - 1) // months * months + months
+    return dt.date(index // 12, index % 12 + 1, 1)
+
+
+def _week(day: dt.date) -> str:
+    year, week, _ = day.isocalendar()
+    return f"{year}-W{week:02d}"
+
+
+_PERIODS: dict[str, Callable[[dt.date], str]] = {
+    "day": lambda day: day.isoformat(),
+    "week": _week,
+    "month": lambda day: day.isoformat()[:7],
+    "quarter": lambda day: f"{day.year}-Q{(day.month + 2) // 3}",
+    "year": lambda day: day.isoformat()[:4],
+}
+
+
+def _plain(number: float) -> str:
+    """Write a number without a needless decimal point."""
+    return str(int(number)) if number == int(number) and abs(number) < 1e16 else repr(number)

@@ -1,0 +1,171 @@
+"""What every attribute is: a name, cells, and a rule for values that have no cell."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import DomainError, InvalidParameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Codes = npt.NDArray[np.int64]
+Storage = Literal["text", "number", "boolean", "date"]
+
+# Where a value without a declared cell lies; `Attribute.encode` turns these into cells or errors.
+BELOW, ABOVE, ELSEWHERE, MISSING = -1, -2, -3, -4
+
+
+@dataclass(frozen=True)
+class Attribute(ABC):
+    """One column of the table, cut into declared cells.
+
+    Values outside the declared ones follow `outside`:
+
+    - `error` (the default): the table is refused. The message names the attribute and the rule,
+      never a value or how many rows broke it.
+    - `other`: one further, last cell, labelled by `other`, holds them.
+    - `clip` (ordered attributes only): the nearest end cell holds them, infinities included.
+
+    Missing values (NULL, NaN, or text that is no number, date or truth value where one is
+    declared) follow `missing`, which is `other` or `error`. By default it is `other` where
+    `outside` is, and `error` otherwise: a missing value has no nearest cell, and a silent choice
+    of one would bend the statistics. `outside="clip", missing="other"` clips and keeps a cell for
+    the missing.
+    """
+
+    name: str
+    _: KW_ONLY
+    outside: Literal["clip", "other", "error"] = "error"
+    missing: Literal["other", "error"] | None = None
+    other: str = "other"
+
+    kind: ClassVar[str]
+    ordered: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidParameter("name", self.name, "must be text that is not empty")
+        policies = ("clip", "other", "error") if self.ordered else ("other", "error")
+        if self.outside not in policies:
+            raise self.refuse("outside", self.outside, f"must be one of {', '.join(policies)}")
+        if self.missing is None:
+            object.__setattr__(self, "missing", self._default_missing)
+        if self.missing not in ("other", "error"):
+            raise self.refuse("missing", self.missing, "must be other or error")
+        if not isinstance(self.other, str) or not self.other:
+            raise self.refuse("other", self.other, "must be a label that is not empty")
+
+    def refuse(self, field: str, value: object, rule: str, remedy: str = "") -> InvalidParameter:
+        """Return the error for a declared field that breaks its rule."""
+        return InvalidParameter(f"{self.name}.{field}", value, rule, remedy)
+
+    def _check_other(self) -> None:
+        if self.has_other and self.other in self.declared_labels:
+            raise self.refuse(
+                "other", self.other, "must differ from the labels of the declared cells"
+            )
+
+    @property
+    def _default_missing(self) -> str:
+        return "other" if self.outside == "other" else "error"
+
+    @property
+    @abstractmethod
+    def storage(self) -> Storage:
+        """How a column of this attribute is read: as text, number, boolean or date."""
+
+    @cached_property
+    @abstractmethod
+    def declared_labels(self) -> tuple[str, ...]:
+        """Labels of the declared cells, without the `other` cell."""
+
+    @property
+    def has_other(self) -> bool:
+        """Whether a last cell holds values without a declared cell."""
+        return "other" in (self.outside, self.missing)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The label of every cell, for people."""
+        return self.declared_labels + ((self.other,) if self.has_other else ())
+
+    @property
+    def size(self) -> int:
+        """The number of cells, the `other` cell included."""
+        return len(self.declared_labels) + self.has_other
+
+    def encode(self, values: Sequence[Any] | npt.NDArray[Any] | pa.Array) -> Codes:
+        """Return the cell of every value; values without a declared cell follow the rules."""
+        codes = self._place(values)
+        last = len(self.declared_labels) - 1
+        outside = (codes < 0) & (codes != MISSING)
+        if self.outside == "clip":
+            codes[codes == BELOW] = 0
+            codes[codes == ABOVE] = last
+        else:
+            self._fill(codes, outside, "outside", self.outside)
+        self._fill(codes, codes == MISSING, "missing", self.missing)
+        return codes
+
+    def _fill(
+        self, codes: Codes, where: npt.NDArray[np.bool_], field: str, policy: str | None
+    ) -> None:
+        if policy == "other":
+            codes[where] = len(self.declared_labels)
+        elif where.any():
+            fault = "a value outside its declared cells" if field == "outside" else "no value"
+            remedies = f"declare `{field}: other`" + (
+                " or `outside: clip`" if field == "outside" and self.ordered else ""
+            )
+            raise DomainError(
+                f"attribute {self.name!r}: the table has {fault} somewhere, which its rule "
+                f"`{field}: error` refuses; {remedies}, or mend the table"
+            )
+
+    @abstractmethod
+    def _place(self, values: Any) -> Codes:
+        """Return a fresh array: the declared cell of every value, or where else it lies."""
+
+    def decode(self, codes: npt.ArrayLike) -> npt.NDArray[np.object_]:
+        """Return the label of every cell in `codes`."""
+        return np.array(self.labels, dtype=object)[self._checked(codes)]
+
+    @abstractmethod
+    def representative(self, cell: int) -> object:
+        """Return a value that lies in the cell (None for the `other` cell)."""
+
+    def locate(self, constant: object) -> int:
+        """Return the declared cell of a constant written in a query.
+
+        Never call it with a value from a record: the error repeats the constant.
+        """
+        remedy = f"the cells are {', '.join(self.labels[:8])}" + ", …" * (self.size > 8)
+        if self.has_other and constant == self.other:
+            return self.size - 1
+        try:
+            cell = int(self._place([self._constant(constant)])[0])
+        except DomainError:
+            cell = MISSING
+        if cell < 0:
+            raise InvalidParameter(self.name, constant, "has no declared cell", remedy)
+        return cell
+
+    def _constant(self, constant: object) -> object:
+        """Return a constant as written in a query in the type that `_place` reads."""
+        return constant
+
+    def _checked(self, codes: npt.ArrayLike) -> Codes:
+        cells = np.asarray(codes)
+        if not np.issubdtype(cells.dtype, np.integer) and cells.size:
+            raise self.refuse("cells", cells.dtype, "must be integers")
+        if cells.size and (cells.min() < 0 or cells.max() >= self.size):
+            raise self.refuse("cells", "…", f"must lie in 0..{self.size - 1}")
+        return cells.astype(np.int64)

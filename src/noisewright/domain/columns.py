@@ -1,0 +1,120 @@
+"""Columns of any origin as Arrow arrays of the one type an attribute reads.
+
+Arrow's own conversion errors quote cells, so they never leave this file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisewright.errors import DomainError
+
+Floats = npt.NDArray[np.float64]
+_TICKS_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def arrow(name: str, values: Any) -> pa.Array:
+    """Return any sequence as one Arrow array, NaN read as missing."""
+    if isinstance(values, pa.ChunkedArray):
+        array = values.combine_chunks()
+    elif isinstance(values, pa.Array):
+        array = values
+    else:
+        try:
+            array = pa.array(values, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            raise DomainError(
+                f"attribute {name!r}: its values must all be of one simple type "
+                "(text, numbers, truth values or dates)"
+            ) from None
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array
+
+
+def numbers(name: str, values: Any) -> Floats:
+    """Return the column as 64-bit floats, NaN where missing."""
+    array = arrow(name, values)
+    kind = array.type
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.uint8())
+    elif not (_is_number(kind) or pa.types.is_null(kind)):
+        raise _wrong_type(name, "numbers")
+    return _floats(array.cast(pa.float64(), safe=False))
+
+
+def texts(name: str, values: Any) -> pa.Array:
+    """Return the column as text; a whole number is written without a decimal point."""
+    array = arrow(name, values)
+    kind = array.type
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        array = array.cast(pa.float64(), safe=False)
+        whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
+        as_integer = pc.if_else(whole, array, None).cast(pa.int64(), safe=False)
+        missing = pc.is_null(array, nan_is_null=True)
+        text = pc.coalesce(as_integer.cast(pa.string()), array.cast(pa.string()))
+        return pc.if_else(missing, pa.scalar(None, pa.string()), text)
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):
+        raise _wrong_type(name, "text")
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowException:
+        raise _wrong_type(name, "text") from None
+
+
+def booleans(name: str, values: Any) -> Floats:
+    """Return the column as 0 and 1, NaN where missing; any other number counts as missing."""
+    array = arrow(name, values)
+    kind = array.type
+    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind) or _is_number(kind)):
+        raise _wrong_type(name, "truth values")
+    number = numbers(name, array)
+    return np.where((number == 0) | (number == 1), number, np.nan)
+
+
+def days(name: str, values: Any) -> Floats:
+    """Return the column as whole days since 1970-01-01, NaN where missing.
+
+    An instant with a time zone is read in UTC.
+    """
+    array = arrow(name, values)
+    kind = array.type
+    if pa.types.is_null(kind):
+        return _floats(array.cast(pa.float64()))
+    if pa.types.is_date32(kind):
+        return _floats(array.cast(pa.int32()).cast(pa.float64()))
+    if pa.types.is_date64(kind):
+        array, a_day = array.cast(pa.int64()), 86_400_000
+    elif pa.types.is_timestamp(kind):
+        # Arrow keeps the instant in UTC: whole days of raw ticks need no zone database.
+        array, a_day = array.cast(pa.int64()), 86_400 * _TICKS_A_SECOND[kind.unit]
+    else:
+        raise _wrong_type(name, "dates")
+    # Integer division: in floats the last nanoseconds of a day would round into the next.
+    whole = np.floor_divide(array.fill_null(0).to_numpy(zero_copy_only=False), a_day)
+    return np.where(array.is_null().to_numpy(zero_copy_only=False), np.nan, whole)
+
+
+def _floats(array: pa.Array) -> Floats:
+    floats: Floats = array.fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    return floats
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _wrong_type(name: str, needed: str) -> DomainError:
+    return DomainError(
+        f"attribute {name!r} is declared to hold {needed}, but the column's type is another; "
+        "convert the column or correct the schema"
+    )

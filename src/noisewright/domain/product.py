@@ -1,0 +1,168 @@
+"""The domain of a table: the product of its attributes, its cells in C order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain import schema
+from noisewright.domain.base import Attribute, Codes
+from noisewright.errors import DomainError, InvalidParameter, TooLarge
+
+_LARGEST_INDEX = 2**63
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Publicly known attributes of a table in which one row is one person.
+
+    `reviewed` is false for a draft made by looking at data. A draft can be read and edited, but
+    nothing plans or releases from it.
+    """
+
+    attributes: Sequence[Attribute]
+    reviewed: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", tuple(self.attributes))
+        if not self.attributes:
+            raise InvalidParameter("attributes", [], "must name at least one attribute")
+        if not isinstance(self.reviewed, bool):
+            raise InvalidParameter("reviewed", self.reviewed, "must be true or false")
+        repeated = sorted({name for name in self.names if self.names.count(name) > 1})
+        if repeated:
+            raise InvalidParameter(
+                "attributes", repeated, "must have different names", "rename or remove one"
+            )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The attributes' names, in order."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The number of cells of every attribute."""
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """The number of cells, an exact Python integer however large."""
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __iter__(self) -> Iterator[Attribute]:
+        return iter(self.attributes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self.attributes[self.index(name)]
+
+    def index(self, name: str) -> int:
+        """Return the position of the attribute of that name."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            remedy = f"the domain has {', '.join(self.names)}"
+            raise InvalidParameter("attribute", name, "is not in the domain", remedy) from None
+
+    def project(self, names: Sequence[str]) -> Domain:
+        """Return the domain of some attributes, in the order asked for."""
+        return Domain([self[name] for name in names], self.reviewed)
+
+    def require_reviewed(self) -> None:
+        """Refuse a draft."""
+        if not self.reviewed:
+            raise DomainError(
+                "this schema is a draft (reviewed: false); make sure that every value and bound in "
+                "it comes from public knowledge, not from the table, then set `reviewed: true`"
+            )
+
+    def unravel(self, index: int) -> tuple[int, ...]:
+        """Return the cell of every attribute at a flat index."""
+        if not 0 <= index < self.size:
+            raise InvalidParameter("cell", index, f"must lie in 0..{self.size - 1}")
+        cells = []
+        for size in reversed(self.shape):
+            index, cell = divmod(int(index), size)
+            cells.append(cell)
+        return tuple(reversed(cells))
+
+    def ravel(self, cells: Sequence[int]) -> int:
+        """Return the flat index of one cell per attribute."""
+        if len(cells) != len(self) or any(
+            not 0 <= cell < size for cell, size in zip(cells, self.shape, strict=True)
+        ):
+            raise InvalidParameter("cells", cells, f"must index a shape of {self.shape}")
+        index = 0
+        for cell, size in zip(cells, self.shape, strict=True):
+            index = index * size + int(cell)
+        return index
+
+    def cell_label(self, index: int) -> str:
+        """Return a flat cell in words: `age 18–64, sex F`."""
+        cells = zip(self.attributes, self.unravel(index), strict=True)
+        return ", ".join(f"{attribute.name} {attribute.labels[cell]}" for attribute, cell in cells)
+
+    def encode(self, columns: Mapping[str, Any]) -> Codes:
+        """Return the flat cell of every row, from one column per attribute."""
+        self.require_indexable()
+        absent = [name for name in self.names if name not in columns]
+        if absent:
+            raise InvalidParameter("columns", absent, "are missing", "give one per attribute")
+        codes = [attribute.encode(columns[attribute.name]) for attribute in self.attributes]
+        if len({len(column) for column in codes}) > 1:
+            raise InvalidParameter("columns", list(self.names), "must be of the same length")
+        return np.ravel_multi_index(codes, self.shape).astype(np.int64)
+
+    def decode(self, indices: npt.ArrayLike) -> dict[str, npt.NDArray[np.object_]]:
+        """Return the labels, one column per attribute, of flat cells."""
+        self.require_indexable()
+        codes = np.unravel_index(np.asarray(indices, dtype=np.int64), self.shape)
+        pairs = zip(self.attributes, codes, strict=True)
+        return {attribute.name: attribute.decode(cells) for attribute, cells in pairs}
+
+    def require_indexable(self) -> None:
+        """Refuse a domain whose flat index does not fit 64 bits."""
+        if self.size > _LARGEST_INDEX:
+            raise TooLarge(
+                f"the domain's {self.size} cells cannot be numbered in 64 bits; "
+                "work with some of its attributes: domain.project(names)"
+            )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of what the cells mean (SHA-256, in hexadecimal)."""
+        meaning = json.dumps(self.to_dict()["attributes"], sort_keys=True)
+        return hashlib.sha256(meaning.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain values, ready for JSON."""
+        return schema.to_dict(self.attributes, self.reviewed)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Domain:
+        """Read a schema from plain values; unknown keys are refused."""
+        return cls(*schema.from_dict(document))
+
+    def to_yaml(self) -> str:
+        """Return the schema as YAML."""
+        return schema.dump_yaml(self.to_dict())
+
+    @classmethod
+    def from_yaml(cls, source: str | Path) -> Domain:
+        """Read a schema from YAML (or JSON, which is YAML): a path, or text of several lines."""
+        return cls.from_dict(schema.load_yaml(source))

@@ -1,0 +1,148 @@
+"""Schemas as text: strict YAML in which nothing is guessed and nothing unknown is ignored."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from noisewright.domain.attributes import Boolean, Categorical, Date, Numeric
+from noisewright.domain.base import Attribute
+from noisewright.errors import DomainError, FileFormatError
+
+_KINDS: dict[str, type[Attribute]] = {
+    kind.kind: kind for kind in (Categorical, Numeric, Boolean, Date)
+}
+
+
+def to_dict(attributes: Sequence[Attribute], reviewed: bool) -> dict[str, Any]:
+    """Return a schema as plain values."""
+    return {"reviewed": reviewed, "attributes": [_attribute_to_dict(a) for a in attributes]}
+
+
+def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": attribute.name, "kind": attribute.kind}
+    fields = {field.name: field.default for field in dataclasses.fields(attribute)}
+    fields["missing"] = "other" if attribute.outside == "other" else "error"
+    if not attribute.has_other:
+        del fields["other"]
+    if isinstance(attribute, Numeric):
+        fields |= {"lower": attribute.edges[0], "upper": attribute.edges[-1]}
+    for name, default in fields.items():
+        value = getattr(attribute, name)
+        if name != "name" and value != default and value is not None:
+            document[name] = _plain(value)
+    return document
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def from_dict(document: object) -> tuple[list[Attribute], bool]:
+    """Read a schema from plain values."""
+    top = _mapping(document, "the schema", {"attributes"}, {"attributes", "reviewed"})
+    listed = top["attributes"]
+    if not isinstance(listed, list):
+        raise DomainError("schema: `attributes` must be a list, each with a name and a kind")
+    return [_attribute_from_dict(entry) for entry in listed], top.get("reviewed", True)
+
+
+def _attribute_from_dict(entry: object) -> Attribute:
+    where = "an attribute"
+    if isinstance(entry, Mapping) and "name" in entry:
+        where = f"attribute {entry['name']!r}"
+    kind = entry.get("kind") if isinstance(entry, Mapping) else None
+    if kind not in _KINDS:
+        raise DomainError(f"schema: {where} must have a kind, one of {', '.join(_KINDS)}")
+    fields = {field.name: field for field in dataclasses.fields(_KINDS[kind])}
+    own = {name for name in ("values", "edges", "start", "end") if name in fields}
+    values = dict(_mapping(entry, where, {"name", "kind"} | own, {"kind", *fields}))
+    del values["kind"]
+    return _KINDS[kind](**values)
+
+
+def _mapping(document: object, where: str, needed: set[str], allowed: set[str]) -> Any:
+    if not isinstance(document, Mapping):
+        raise DomainError(f"schema: {where} must be a mapping with {', '.join(sorted(needed))}")
+    unknown = [str(key) for key in document if key not in allowed]
+    if unknown:
+        raise DomainError(
+            f"schema: {where} has unknown keys {', '.join(unknown)}; "
+            f"allowed are {', '.join(sorted(allowed))}"
+        )
+    if absent := sorted(needed - set(document)):
+        raise DomainError(f"schema: {where} lacks {', '.join(absent)}")
+    return document
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2 scalars only, so that NO, on, 01 and 12:30 stay the text that was written."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own design)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key given twice, of which YAML would silently keep the last."""
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        repeated = sorted({str(key) for key in keys if keys.count(key) > 1})
+        if repeated:
+            raise DomainError(f"schema: the key {', '.join(repeated)} is given twice")
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what either YAML version would read as something else than text."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write repeated lists in full."""
+        return True
+
+
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|[-+]?\.inf$|\.nan$")
+_SCALARS = {
+    "null": (re.compile(r"~$|null$|$"), ["~", "n", ""]),
+    "bool": (re.compile(r"true$|false$"), list("tf")),
+    "int": (re.compile(r"[-+]?(0|[1-9][0-9]*)$"), list("-+0123456789")),
+    "float": (re.compile(r"(?![-+]?0[0-9])" + f"(?:{_FLOAT.pattern})"), list("-+.0123456789")),
+}
+for _name, (_pattern, _first) in _SCALARS.items():
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", _pattern, _first)
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", _pattern, _first)
+_Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
+_Dumper.add_representer(
+    list,
+    lambda dumper, data: dumper.represent_sequence(
+        "tag:yaml.org,2002:seq", data, flow_style=not any(isinstance(x, dict) for x in data)
+    ),
+)
+
+
+def load_yaml(source: str | Path) -> Any:
+    """Read YAML from a path, or from text that has more than one line."""
+    if isinstance(source, Path) or "\n" not in source:
+        try:
+            source = Path(source).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise FileFormatError(f"cannot read {str(source)!r}: {reason}") from None
+    try:
+        return yaml.load(source, Loader=_Loader)  # a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise FileFormatError(f"the text is not YAML{line}; check indentation and quotes") from None
+
+
+def dump_yaml(document: Any) -> str:
+    """Write plain values as YAML that reads back to the same values."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96)
