@@ -16,6 +16,8 @@ _HOMES = {
     "Domain": "noisewright.domain",
     "NoisewrightError": "noisewright.errors",
     "Numeric": "noisewright.domain",
+    "Workload": "noisewright.workload",
+    "workload": "noisewright.workload",
 }
 
 __all__ = ["__version__"]

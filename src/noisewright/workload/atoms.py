@@ -1,0 +1,389 @@
+"""One-dimensional workloads with closed forms, and explicit matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.base import Array, FloatArray, Workload, check_order, check_size
+from noisewright.workload.gram import (
+    DenseGram,
+    Gram,
+    IdentityGram,
+    OnesGram,
+    PrefixGram,
+    RangesGram,
+    XorGram,
+)
+from noisewright.workload.tensor import walsh_hadamard
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+    from scipy.sparse.linalg import LinearOperator
+
+
+@dataclass(frozen=True)
+class Atom(Workload):
+    """A closed-form workload over `cells` ordered cells."""
+
+    cells: int
+
+    def __post_init__(self) -> None:
+        check_size("cells", self.cells)
+
+    def text(self) -> str:
+        """Name and size."""
+        return f"{type(self).__name__.lower()}:{self.cells}"
+
+    def label(self, row: int) -> str:
+        """Name of one query by the cells it sums."""
+        first, last = self.span(row)
+        return f"[{first}]" if first == last else f"[{first}..{last}]"
+
+    def span(self, row: int) -> tuple[int, int]:
+        """First and last cell that query `row` sums."""
+        raise NotImplementedError
+
+
+class Identity(Atom):
+    """The histogram: one query per cell."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return self.cells, self.cells
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`."""
+        return x.copy()
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`."""
+        return y.copy()
+
+    def gram(self) -> Gram:
+        """Gram matrix."""
+        return IdentityGram(self.cells)
+
+    def span(self, row: int) -> tuple[int, int]:
+        """The cell itself."""
+        return row, row
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """Every column has one 1."""
+        check_order(order)
+        return np.ones(self.cells)
+
+    def _replace_sensitivity(self, order: int) -> float:
+        return 0.0 if self.cells == 1 else 2.0 ** (1 / order)
+
+
+class Total(Atom):
+    """The number of people: one query over all cells."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return 1, self.cells
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`."""
+        return np.asarray(x.sum(axis=0, keepdims=True))
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`."""
+        return np.repeat(y, self.cells, axis=0)
+
+    def gram(self) -> Gram:
+        """Gram matrix."""
+        return OnesGram(self.cells)
+
+    def span(self, row: int) -> tuple[int, int]:
+        """All cells."""
+        return 0, self.cells - 1
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """Every column has one 1."""
+        check_order(order)
+        return np.ones(self.cells)
+
+    def _replace_sensitivity(self, order: int) -> float:
+        return 0.0
+
+
+class Prefix(Atom):
+    """Cumulative counts: query i sums cells 0 to i."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return self.cells, self.cells
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`."""
+        return np.cumsum(x, axis=0)
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`."""
+        return np.flip(np.cumsum(np.flip(y, 0), axis=0), 0)
+
+    def gram(self) -> Gram:
+        """Gram matrix."""
+        return PrefixGram(self.cells)
+
+    def span(self, row: int) -> tuple[int, int]:
+        """From the first cell on."""
+        return 0, row
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """Cell u is in n − u prefixes."""
+        return np.asarray(np.arange(self.cells, 0, -1.0) ** (1 / check_order(order)))
+
+    def _replace_sensitivity(self, order: int) -> float:
+        return float((self.cells - 1) ** (1 / order))
+
+
+class Ranges(Atom):
+    """All intervals of cells, by first and then by last cell."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return self.cells * (self.cells + 1) // 2, self.cells
+
+    @cached_property
+    def _ends(self) -> tuple[Array, Array]:
+        first, last = np.triu_indices(self.cells)
+        return first, last
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`: differences of cumulative counts."""
+        first, last = self._ends
+        sums = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0)])
+        return np.asarray(sums[last + 1] - sums[first])
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`: +y where an interval begins, −y after it ends, then a running sum."""
+        first, last = self._ends
+        edges = np.zeros((self.cells + 1, *y.shape[1:]), dtype=y.dtype)
+        np.add.at(edges, first, y)
+        np.subtract.at(edges, last + 1, y)
+        return np.cumsum(edges[:-1], axis=0)
+
+    def gram(self) -> Gram:
+        """Gram matrix."""
+        return RangesGram(self.cells)
+
+    def span(self, row: int) -> tuple[int, int]:
+        """First and last cell of interval `row`."""
+        n = self.cells
+        # Row of the first interval that starts at cell a is a·n − a(a−1)/2; invert by bisection.
+        low, high = 0, n - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (
+                (middle, high)
+                if middle * n - middle * (middle - 1) // 2 <= row
+                else (low, middle - 1)
+            )
+        return low, low + row - (low * n - low * (low - 1) // 2)
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """Cell u is in (u+1)(n−u) intervals."""
+        return np.asarray(self.gram().diagonal() ** (1 / check_order(order)))
+
+    def _replace_sensitivity(self, order: int) -> float:
+        return float(self.gram().largest_distance_squared() ** (1 / order))
+
+
+@dataclass(frozen=True)
+class Parity(Workload):
+    """Characters (−1)^{⟨χ,u⟩} of `lowest` to `highest` of `bits` binary attributes."""
+
+    bits: int
+    lowest: int
+    highest: int
+
+    def __post_init__(self) -> None:
+        check_size("bits", self.bits)
+        if not 0 <= self.lowest <= self.highest <= self.bits:
+            raise InvalidParameter(
+                "degree",
+                (self.lowest, self.highest),
+                f"must lie between 0 and the number of bits, {self.bits}",
+                "lower the degree or add bits",
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        degrees = range(self.lowest, self.highest + 1)
+        return sum(comb(self.bits, j) for j in degrees), 2**self.bits
+
+    @cached_property
+    def characters(self) -> Array:
+        """The characters asked, as bit masks over cells, by degree."""
+        masks = [
+            sum(1 << (self.bits - 1 - i) for i in chosen)
+            for degree in range(self.lowest, self.highest + 1)
+            for chosen in combinations(range(self.bits), degree)
+        ]
+        return np.array(masks, dtype=np.int64)
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`, by a Walsh–Hadamard transform."""
+        return walsh_hadamard(x)[self.characters]
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`, by a Walsh–Hadamard transform."""
+        spectrum = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
+        spectrum[self.characters] = y
+        return walsh_hadamard(spectrum)
+
+    def gram(self) -> Gram:
+        """Gram matrix: every asked character has eigenvalue n."""
+        eigenvalues = np.zeros(self.size)
+        eigenvalues[self.characters] = self.size
+        return XorGram(eigenvalues)
+
+    def text(self) -> str:
+        """Bits and degrees."""
+        if self.lowest == self.highest:
+            return f"parity:{self.bits}:{self.highest}"
+        if self.lowest == 0:
+            return f"parity:{self.bits}:<={self.highest}"
+        return f"parity:{self.bits}:{self.lowest}-{self.highest}"
+
+    def label(self, row: int) -> str:
+        """The attributes whose parity is asked."""
+        mask = int(self.characters[row])
+        chosen = [str(i) for i in range(self.bits) if mask >> (self.bits - 1 - i) & 1]
+        return "parity(" + ",".join(chosen) + ")"
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """All entries are ±1."""
+        return np.full(self.size, float(self.queries) ** (1 / check_order(order)))
+
+    def _replace_sensitivity(self, order: int) -> float:
+        return (
+            float(np.sqrt(self.gram().largest_distance_squared()))
+            if order == 2
+            # Columns of ±1 entries: an ℓ1 distance is half the squared ℓ2 distance.
+            else (self.gram().largest_distance_squared() / 2)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Explicit(Workload):
+    """Queries given as the rows of a matrix, dense or SciPy sparse."""
+
+    matrix: Any
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        from scipy.sparse import csr_array, issparse
+
+        if issparse(self.matrix):
+            matrix: Any = csr_array(cast(Any, self.matrix), dtype=np.float64)
+            values = matrix.data
+        else:
+            matrix = np.array(self.matrix, dtype=np.float64)
+            values = matrix
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            raise InvalidParameter(
+                "workload",
+                f"array of shape {matrix.shape}",
+                "must be a matrix with at least one row and one column",
+                "give one row per query and one column per cell",
+            )
+        if not np.isfinite(values).all():
+            raise InvalidParameter(
+                "workload",
+                "matrix with NaN or infinite entries",
+                "must have finite entries only",
+                "replace or drop the queries that hold them",
+            )
+        if self.names is not None and len(self.names) != matrix.shape[0]:
+            raise InvalidParameter(
+                "names", len(self.names), f"must be one per query ({matrix.shape[0]})", "add names"
+            )
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return int(self.matrix.shape[0]), int(self.matrix.shape[1])
+
+    @property
+    def sparse(self) -> csr_array[Any] | None:
+        """The matrix when it is stored sparse."""
+        return None if isinstance(self.matrix, np.ndarray) else self.matrix
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`."""
+        return np.asarray(self.matrix @ x)
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`."""
+        return np.asarray(self.matrix.T @ y)
+
+    def gram(self) -> Gram:
+        """Gram matrix."""
+        product = self.matrix.T @ self.matrix
+        return DenseGram(product if isinstance(product, np.ndarray) else product.toarray())
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Queries `start` to `stop` as a dense block."""
+        block = self.matrix[start:stop]
+        return np.array(block if isinstance(block, np.ndarray) else block.toarray())
+
+    def dense(self, limit: int = 2**62) -> FloatArray:
+        """The matrix itself."""
+        return self.rows(0, self.queries)
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """Norms of the columns."""
+        powers = abs(self.matrix) if check_order(order) == 1 else self.matrix**2
+        return np.asarray(np.ravel(powers.sum(axis=0)) ** (1 / order))
+
+    def text(self) -> str:
+        """A digest: an explicit matrix has no short form that parses back."""
+        from hashlib import sha256
+
+        content = self.matrix if self.sparse is None else self.matrix.toarray()
+        digest = sha256(np.ascontiguousarray(content).tobytes()).hexdigest()[:16]
+        return f"explicit:{self.queries}x{self.size}:{digest}"
+
+    def label(self, row: int) -> str:
+        """Given name, or the row number."""
+        return self.names[row] if self.names is not None else f"query {row}"
+
+
+@dataclass(frozen=True, eq=False)
+class Random(Explicit):
+    """Random 0/1 queries from a public seed, for tests and benchmarks."""
+
+    seed: int = 0
+
+    @classmethod
+    def make(cls, queries: int, cells: int, seed: int) -> Random:
+        """Each entry is 1 with probability one half."""
+        check_size("queries", queries)
+        check_size("cells", cells)
+        generator = np.random.default_rng(seed)
+        return cls(generator.integers(0, 2, size=(queries, cells)).astype(np.float64), None, seed)
+
+    def text(self) -> str:
+        """Shape and seed."""
+        return f"random:{self.queries}x{self.size}:{self.seed}"
+
+
+def from_linear_operator(operator: LinearOperator) -> Explicit:
+    """The workload that a SciPy linear operator stands for, as an explicit matrix."""
+    return Explicit(operator @ np.eye(operator.shape[1]))

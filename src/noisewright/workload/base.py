@@ -1,0 +1,185 @@
+"""What is asked: a workload is a linear operator from cell counts to answers.
+
+Everything a planner needs of a workload (products, Gram matrix, norms, sensitivity, labels) has a
+closed form or a fast transform in each subclass; the dense matrix is built only when asked by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+
+if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
+    from noisewright.workload.gram import Gram
+
+FloatArray = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+Neighbours = Literal["add-remove", "replace-one"]
+
+DENSE_LIMIT = 2**26
+"""Entries (half a gigabyte of doubles) above which `dense()` refuses."""
+
+_PAIRS_BLOCK = 2**22
+
+
+class Workload(ABC):
+    """A set of linear queries over the cells of a domain.
+
+    Cells are in C order: the last attribute runs fastest. Vectors may be `(size,)` or `(size, k)`;
+    integer input stays integer wherever the workload's own entries are integers.
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+
+    @property
+    def queries(self) -> int:
+        """Number of queries (rows)."""
+        return self.shape[0]
+
+    @property
+    def size(self) -> int:
+        """Number of cells (columns)."""
+        return self.shape[1]
+
+    @abstractmethod
+    def matvec(self, x: Array) -> Array:
+        """Answers to all queries on the histogram `x`."""
+
+    @abstractmethod
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose applied to `y`, one entry per query."""
+
+    @abstractmethod
+    def gram(self) -> Gram:
+        """Gram matrix WᵀW as a structured operator."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """Short form that `workload()` parses back to an equal workload."""
+
+    @abstractmethod
+    def label(self, row: int) -> str:
+        """Name of one query, for people."""
+
+    def labels(self) -> list[str]:
+        """Names of all queries; refuses for more than a million of them."""
+        if self.queries > 1_000_000:
+            raise TooLarge(f"{self.queries} labels are too many at once; use label(row)")
+        return [self.label(row) for row in range(self.queries)]
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Queries `start` to `stop` as a dense block."""
+        stop = min(stop, self.queries)
+        selector = np.zeros((self.queries, max(stop - start, 0)))
+        selector[np.arange(start, stop), np.arange(stop - start)] = 1.0
+        return np.asarray(self.rmatvec(selector), dtype=np.float64).T
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """The ℓ1 or ℓ2 norm of every column."""
+        check_order(order)
+        if order == 2:
+            return np.sqrt(self.gram().diagonal())
+        return np.asarray(np.abs(self.dense()).sum(axis=0), dtype=np.float64)
+
+    def sensitivity(self, order: int = 2, neighbours: Neighbours = "add-remove") -> float:
+        """Largest change of the answers, in ℓ1 or ℓ2, when one person is added or replaced."""
+        check_order(order)
+        if check_neighbours(neighbours) == "add-remove":
+            return float(self.column_norms(order).max())
+        return self._replace_sensitivity(order)
+
+    def _replace_sensitivity(self, order: int) -> float:
+        """Largest distance between two columns; subclasses with a closed form override this."""
+        if order == 2:
+            return float(np.sqrt(self.gram().largest_distance_squared()))
+        columns = self.dense().T
+        block = max(1, _PAIRS_BLOCK // max(1, columns.size))
+        largest = 0.0
+        for start in range(0, len(columns), block):
+            part = columns[start : start + block]
+            distances = np.abs(part[:, None, :] - columns[None, :, :]).sum(axis=2)
+            largest = max(largest, float(distances.max()))
+        return largest
+
+    def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
+        """The matrix itself, for small workloads."""
+        entries = self.queries * self.size
+        if entries > limit:
+            raise TooLarge(
+                f"workload {self.brief()} has {self.queries} x {self.size} = {entries:.3g} "
+                f"entries, more than the limit of {limit} for a dense matrix; use matvec, "
+                f"rmatvec, gram or rows, or pass a larger limit"
+            )
+        return np.asarray(self.matvec(np.eye(self.size)), dtype=np.float64)
+
+    def brief(self) -> str:
+        """The text form, shortened for messages."""
+        text = self.text()
+        return text if len(text) <= 60 else text[:57] + "..."
+
+    def to_linear_operator(self) -> LinearOperator:
+        """This workload as a SciPy linear operator."""
+        from scipy.sparse.linalg import LinearOperator
+
+        return LinearOperator(
+            shape=self.shape,
+            dtype=np.dtype(np.float64),
+            matvec=lambda x: self.matvec(np.ravel(x)),
+            rmatvec=lambda y: self.rmatvec(np.ravel(y)),
+            matmat=self.matvec,
+            rmatmat=self.rmatvec,
+        )
+
+    def __add__(self, other: Workload) -> Workload:
+        from noisewright.workload.algebra import stack
+
+        return stack([self, other])
+
+    def __mul__(self, other: Workload) -> Workload:
+        from noisewright.workload.algebra import kron
+
+        return kron([self, other])
+
+    def __rmatmul__(self, weight: float) -> Workload:
+        from noisewright.workload.algebra import Weighted
+
+        return Weighted(float(weight), self)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<Workload {self.brief()}: {self.queries} queries over {self.size} cells>"
+
+
+def check_order(order: int) -> int:
+    """Refuse norms other than ℓ1 and ℓ2."""
+    if order not in (1, 2):
+        raise InvalidParameter("order", order, "must be 1 or 2", "choose the L1 or the L2 norm")
+    return order
+
+
+def check_neighbours(neighbours: str) -> str:
+    """Refuse unknown neighbour relations."""
+    if neighbours not in ("add-remove", "replace-one"):
+        raise InvalidParameter(
+            "neighbours", neighbours, "must be 'add-remove' or 'replace-one'", "choose one of them"
+        )
+    return neighbours
+
+
+def check_size(name: str, value: int) -> int:
+    """Refuse sizes that are not whole numbers of at least one."""
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise InvalidParameter(name, value, "must be a whole number >= 1", "give a positive size")
+    return int(value)

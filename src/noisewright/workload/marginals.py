@@ -1,0 +1,319 @@
+"""Tables over subsets of attributes, for domains of any number of attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.algebra import Kron, Stack
+from noisewright.workload.atoms import Identity, Total
+from noisewright.workload.base import Array, FloatArray, Workload, check_order, check_size
+from noisewright.workload.gram import Gram, KronGram, MarginalGram, OnesGram, ScaledGram, SumGram
+from noisewright.workload.tensor import apply_along_axes, sum_out
+
+Table = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OnAttributes(Workload):
+    """A workload on the marginal table of some attributes; the others are summed out."""
+
+    sizes: tuple[int, ...]
+    attributes: Table
+    inner: Workload
+
+    def __post_init__(self) -> None:
+        _check_table(self.attributes, len(self.sizes))
+        expected = prod(self.sizes[i] for i in self.attributes)
+        if self.inner.size != expected:
+            raise InvalidParameter(
+                "workload",
+                self.inner.brief(),
+                f"has {self.inner.size} cells where its attributes have {expected}",
+                "match the workload's size to the attributes it is asked of",
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return self.inner.queries, prod(self.sizes)
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`."""
+        tensor = x.reshape(*self.sizes, *x.shape[1:])
+        table = sum_out(tensor, self.sizes, self.attributes)
+        return self.inner.matvec(table.reshape(-1, *x.shape[1:]))
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`."""
+        return spread(self.inner.rmatvec(y), self.sizes, self.attributes)
+
+    def gram(self) -> Gram:
+        """Kronecker of the inner Gram matrix and all-ones blocks where the order of axes allows."""
+        if isinstance(self.inner, Kron) and len(self.inner.factors) == len(self.attributes):
+            grams: list[Gram] = [factor.gram() for factor in self.inner.factors]
+        elif len(self.attributes) == 1:
+            grams = [self.inner.gram()]
+        else:
+            return _SpreadGram(self.sizes, self.attributes, self.inner.gram())
+        by_axis = dict(zip(self.attributes, grams, strict=True))
+        return KronGram(tuple(by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes)))
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """Columns of the inner workload, repeated."""
+        return spread(self.inner.column_norms(order), self.sizes, self.attributes)
+
+    def sensitivity(self, order: int = 2, neighbours: str = "add-remove") -> float:
+        """That of the inner workload."""
+        return self.inner.sensitivity(order, neighbours)  # type: ignore[arg-type]
+
+    def text(self) -> str:
+        """The equal Kronecker product with totals, where there is one."""
+        factors = self.inner.factors if type(self.inner) is Kron else (self.inner,)
+        if len(factors) == len(self.attributes):
+            by_axis = dict(zip(self.attributes, factors, strict=True))
+            every = (by_axis.get(i) or Total(n) for i, n in enumerate(self.sizes))
+            return Kron(tuple(every)).text()
+        shape = "x".join(map(str, self.sizes))
+        chosen = ",".join(map(str, self.attributes))
+        return f"on:{shape}:{chosen}:({self.inner.text()})"
+
+    def label(self, row: int) -> str:
+        """Label of the inner query."""
+        return self.inner.label(row)
+
+
+@dataclass(frozen=True, eq=False)
+class _SpreadGram(Gram):
+    """Gram matrix of a workload on a marginal: the inner one, with the other axes all ones."""
+
+    sizes: tuple[int, ...]
+    attributes: Table
+    inner: Gram
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return prod(self.sizes)
+
+    def matvec(self, x: Array) -> Array:
+        """Product with `x`."""
+        tensor = x.reshape(*self.sizes, *x.shape[1:])
+        table = sum_out(tensor, self.sizes, self.attributes).reshape(-1, *x.shape[1:])
+        return spread(self.inner.matvec(table), self.sizes, self.attributes)
+
+    def diagonal(self) -> FloatArray:
+        """Diagonal."""
+        return spread(self.inner.diagonal(), self.sizes, self.attributes)
+
+    def largest_distance_squared(self) -> float:
+        """That of the inner matrix."""
+        return self.inner.largest_distance_squared()
+
+
+@dataclass(frozen=True)
+class Marginals(Workload):
+    """A family of tables: for each set S of attributes, ⊗_{i∈S} B_i with the others summed out.
+
+    The base B_i of attribute i is `Identity` for counts by value, `Prefix` for a CDF, and so on.
+    """
+
+    bases: tuple[Workload, ...]
+    tables: tuple[Table, ...]
+    weights: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        for table in self.tables:
+            _check_table(table, len(self.bases))
+        if not self.tables:
+            raise InvalidParameter("tables", (), "must name at least one table", "add a table")
+        weights = self.weights or (1.0,) * len(self.tables)
+        if len(weights) != len(self.tables):
+            raise InvalidParameter(
+                "weights",
+                len(weights),
+                f"must be one per table ({len(self.tables)})",
+                "add weights",
+            )
+        for weight in weights:
+            if not (np.isfinite(weight) and weight > 0):
+                raise InvalidParameter(
+                    "weights", weight, "must be finite and > 0", "drop the table"
+                )
+        object.__setattr__(self, "weights", tuple(float(w) for w in weights))
+
+    @classmethod
+    def of_order(cls, sizes: tuple[int, ...], ways: int, at_most: bool = False) -> Marginals:
+        """All tables of exactly, or at most, `ways` attributes."""
+        if not 0 <= ways <= len(sizes):
+            raise InvalidParameter(
+                "ways", ways, f"must lie between 0 and the {len(sizes)} attributes", "lower it"
+            )
+        orders = range(ways + 1) if at_most else range(ways, ways + 1)
+        tables = tuple(t for k in orders for t in combinations(range(len(sizes)), k))
+        return cls(tuple(Identity(check_size("size", n)) for n in sizes), tables)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of each attribute."""
+        return tuple(base.size for base in self.bases)
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return sum(self.table_queries(table) for table in self.tables), prod(self.sizes)
+
+    def table_queries(self, table: Table) -> int:
+        """Number of queries of one table."""
+        return prod(self.bases[i].queries for i in table)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """First row of each table, and the number of rows at the end."""
+        counts = [0, *(self.table_queries(table) for table in self.tables)]
+        return tuple(int(c) for c in np.cumsum(np.array(counts, dtype=object)))
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether every table asked is of plain counts."""
+        used = {i for table in self.tables for i in table}
+        return all(isinstance(self.bases[i], Identity) for i in used)
+
+    def part(self, index: int) -> OnAttributes:
+        """One table as a workload of its own, without its weight."""
+        table = self.tables[index]
+        inner = Kron(tuple(self.bases[i] for i in table)) if table else Total(1)
+        return OnAttributes(self.sizes, table, inner)
+
+    def answers(self, index: int, marginal: Array) -> Array:
+        """Weighted answers of one table from its marginal counts alone."""
+        table = self.tables[index]
+        maps = [(*self.bases[i].shape, self.bases[i].matvec) for i in table]
+        weight = self.weights[index]
+        values = apply_along_axes(maps, marginal.reshape(-1, *marginal.shape[len(table) :]))
+        return values if weight == 1.0 else np.asarray(weight * values)
+
+    def matvec(self, x: Array) -> Array:
+        """Answers on `x`, table by table."""
+        tensor = x.reshape(*self.sizes, *x.shape[1:])
+        pieces = [
+            self.answers(index, sum_out(tensor, self.sizes, table))
+            for index, table in enumerate(self.tables)
+        ]
+        return np.concatenate(pieces)
+
+    def rmatvec(self, y: Array) -> Array:
+        """Transpose on `y`, table by table."""
+        result = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
+        for index, weight in enumerate(self.weights):
+            piece = self.part(index).rmatvec(y[self.starts[index] : self.starts[index + 1]])
+            result = result + (piece if weight == 1.0 else weight * piece)
+        return result
+
+    def gram(self) -> Gram:
+        """Diagonal in the residual basis for plain counts; a sum of products otherwise."""
+        squares = [weight**2 for weight in self.weights]
+        if self.is_identity:
+            totals: dict[Table, float] = {}
+            for table, square in zip(self.tables, squares, strict=True):
+                totals[tuple(sorted(table))] = totals.get(tuple(sorted(table)), 0.0) + square
+            return MarginalGram(self.sizes, totals)
+        parts = (ScaledGram(s, self.part(i).gram()) for i, s in enumerate(squares))
+        return SumGram(tuple(parts))
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        """Powers of norms add over tables."""
+        total = np.zeros(self.size)
+        for index, weight in enumerate(self.weights):
+            total += (weight * self.part(index).column_norms(check_order(order))) ** order
+        return np.asarray(total ** (1 / order))
+
+    def sensitivity(self, order: int = 2, neighbours: str = "add-remove") -> float:
+        """For plain counts, from the number of tables alone: no cell of the domain is visited."""
+        if not self.is_identity:
+            return super().sensitivity(order, neighbours)  # type: ignore[arg-type]
+        changes = 1 if neighbours == "add-remove" else 2
+        total = sum(
+            weight ** check_order(order)
+            for table, weight in zip(self.tables, self.weights, strict=True)
+            if changes == 1 or any(self.sizes[i] > 1 for i in table)
+        )
+        return float((changes * total) ** (1 / order))
+
+    def text(self) -> str:
+        """The named family where it is one; the sum of its tables otherwise."""
+        return self._family() or "+".join(
+            f"{weight!r}@({self.part(i).text()})" if weight != 1 else self.part(i).text()
+            for i, weight in enumerate(self.weights)
+        )
+
+    def _family(self) -> str | None:
+        if not self.is_identity or set(self.weights) != {1.0} or len(self.bases) > 64:
+            return None
+        longest = max(map(len, self.tables))
+        for at_most in (False, True):
+            if self.tables == Marginals.of_order(self.sizes, longest, at_most).tables:
+                return f"marginals:{sizes_text(self.sizes)}:{'<=' if at_most else ''}{longest}"
+        return None
+
+    def label(self, row: int) -> str:
+        """Attributes by number and the query on each."""
+        index = int(np.searchsorted(np.array(self.starts, dtype=object), row, side="right")) - 1
+        table = self.tables[index]
+        if not table:
+            return "total"
+        digits = np.unravel_index(row - self.starts[index], [self.bases[i].queries for i in table])
+        pairs = zip(table, digits, strict=True)
+        return " × ".join(f"{i}{self.bases[i].label(int(digit))}" for i, digit in pairs)
+
+
+@dataclass(frozen=True)
+class AllMarginals(Kron):
+    """Every table of every subset of attributes: a product of (total, values) per attribute."""
+
+    @classmethod
+    def of_sizes(cls, sizes: tuple[int, ...]) -> AllMarginals:
+        """One factor per attribute: its total, then its values."""
+        return cls(tuple(Stack((Total(n), Identity(check_size("size", n)))) for n in sizes))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of each attribute."""
+        return tuple(factor.size for factor in self.factors)
+
+    def text(self) -> str:
+        """The sizes alone."""
+        return f"allmarginals:{sizes_text(self.sizes)}"
+
+    def label(self, row: int) -> str:
+        """One value, or `*`, per attribute."""
+        digits = np.unravel_index(row, [n + 1 for n in self.sizes])
+        return "(" + ",".join("*" if d == 0 else str(int(d) - 1) for d in digits) + ")"
+
+
+def spread(values: Array, sizes: tuple[int, ...], attributes: Table) -> Array:
+    """Repeat values on a marginal table over the other attributes: the transpose of summing."""
+    batch = values.shape[1:]
+    shape = [n if i in attributes else 1 for i, n in enumerate(sizes)]
+    tensor = values.reshape((*shape, *batch))
+    return np.broadcast_to(tensor, (*sizes, *batch)).reshape(-1, *batch)
+
+
+def sizes_text(sizes: tuple[int, ...]) -> str:
+    """`2^8` for equal sizes, `5x7x2` otherwise."""
+    return f"{sizes[0]}^{len(sizes)}" if len(set(sizes)) == 1 else "x".join(map(str, sizes))
+
+
+def _check_table(table: Table, attributes: int) -> None:
+    if list(table) != sorted(set(table)) or any(not 0 <= i < attributes for i in table):
+        raise InvalidParameter(
+            "table",
+            table,
+            f"must list attributes between 0 and {attributes - 1}, in order, each once",
+            "sort them and drop repetitions",
+        )

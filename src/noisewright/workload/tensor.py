@@ -1,0 +1,54 @@
+"""Products along the axes of a tensor of cells: the workhorse of Kronecker structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from noisewright.workload.base import Array, FloatArray
+
+AxisMap = tuple[int, int, Callable[[Array], Array]]
+"""Rows, columns and the product of one factor; the product takes `(columns, k)` arrays."""
+
+
+def apply_along_axes(maps: Sequence[AxisMap], x: Array) -> Array:
+    """Apply ⊗ maps to `x` of shape `(Π columns,)` or `(Π columns, k)`."""
+    batch = x.shape[1:]
+    work = x.reshape([columns for _, columns, _ in maps] + [int(np.prod(batch, dtype=np.int64))])
+    for axis, (rows, columns, product) in enumerate(maps):
+        moved = np.moveaxis(work, axis, 0)
+        flat = product(np.ascontiguousarray(moved).reshape(columns, -1))
+        work = np.moveaxis(flat.reshape(rows, *moved.shape[1:]), 0, axis)
+    return np.ascontiguousarray(work).reshape(-1, *batch)
+
+
+def column_kron(vectors: Sequence[FloatArray]) -> FloatArray:
+    """Kronecker product of vectors."""
+    result = np.ones(1)
+    for vector in vectors:
+        result = np.multiply.outer(result, vector).ravel()
+    return result
+
+
+def sum_out(
+    tensor: Array, sizes: Sequence[int], keep: Sequence[int], keepdims: bool = False
+) -> Array:
+    """Sum a tensor with axes `sizes` (and any after them) over all of these not in `keep`."""
+    axes = tuple(i for i in range(len(sizes)) if i not in keep)
+    return np.asarray(tensor.sum(axis=axes, keepdims=keepdims))
+
+
+def walsh_hadamard(x: Array) -> Array:
+    """Unnormalised Walsh–Hadamard transform over the first axis, whose length is a power of two.
+
+    Integers stay integers, so that a transform of counts is exact.
+    """
+    n = x.shape[0]
+    work = np.ascontiguousarray(x).reshape(n, -1)
+    step = 1
+    while step < n:
+        pairs = work.reshape(n // (2 * step), 2, step, -1)
+        work = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
+        step *= 2
+    return work.reshape(x.shape)

@@ -1,0 +1,142 @@
+"""The text form of workloads: `prefix:16*prefix:16*identity:4`, `2.5@ranges:64+total:64`, …"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.algebra import Weighted, kron, stack
+from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Random, Ranges, Total
+from noisewright.workload.base import Workload
+from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
+
+FORMS = (
+    "identity:64 total:64 prefix:64 ranges:64 marginals:2^8:3 marginals:2^8:<=3 allmarginals:2^8 "
+    "allmarginals:5x7x2 parity:8:<=3 parity:8:3 random:100x64:1, A*B, A+B, 2.5@A, (A)"
+)
+_SIMPLE: dict[str, Callable[[int], Workload]] = {
+    "identity": Identity,
+    "total": Total,
+    "prefix": Prefix,
+    "ranges": Ranges,
+}
+
+
+def workload(source: Any) -> Workload:
+    """A workload from its text form, a NumPy array, a SciPy sparse matrix or linear operator."""
+    if isinstance(source, Workload):
+        return source
+    if isinstance(source, str):
+        return _Parser(source).parse()
+    if hasattr(source, "matmat") and hasattr(source, "rmatmat"):
+        return Explicit(source @ np.eye(source.shape[1]))
+    return Explicit(source)
+
+
+class _Parser:
+    """Recursive descent over stack `+`, product `*`, weight `@` and brackets."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = re.findall(r"on:[^()]*:|[^\s()+*@]+(?:[eE]\+\d+(?=@))?|[()+*@]", text)
+        self.position = 0
+
+    def parse(self) -> Workload:
+        result = self._stack()
+        if self.position != len(self.tokens):
+            raise self._error(f"has an unexpected {self.tokens[self.position]!r}")
+        return result
+
+    def _peek(self) -> str:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ""
+
+    def _accept(self, token: str) -> bool:
+        if self._peek() == token:
+            self.position += 1
+            return True
+        return False
+
+    def _stack(self) -> Workload:
+        parts = [self._product()]
+        while self._accept("+"):
+            parts.append(self._product())
+        return stack(parts) if len(parts) > 1 else parts[0]
+
+    def _product(self) -> Workload:
+        factors = [self._term()]
+        while self._accept("*"):
+            factors.append(self._term())
+        return kron(factors) if len(factors) > 1 else factors[0]
+
+    def _term(self) -> Workload:
+        if self._accept("("):
+            inner = self._stack()
+            if not self._accept(")"):
+                raise self._error("has an unclosed '('")
+            return inner
+        token = self._peek()
+        self.position += 1
+        if self._accept("@"):
+            return Weighted(self._number(token), self._term())
+        if token.startswith("on:"):
+            _, shape, chosen, _ = token.split(":")
+            attributes = tuple(int(i) for i in chosen.split(",") if i)
+            return OnAttributes(tuple(map(int, shape.split("x"))), attributes, self._term())
+        return self._atom(token)
+
+    def _atom(self, token: str) -> Workload:
+        name, _, rest = token.partition(":")
+        fields = rest.split(":")
+        try:
+            if name in _SIMPLE and len(fields) == 1:
+                return _SIMPLE[name](self._integer(fields[0]))
+            if name == "allmarginals" and len(fields) == 1:
+                return AllMarginals.of_sizes(self._sizes(fields[0]))
+            if name == "marginals" and len(fields) == 2:
+                ways = fields[1].removeprefix("<=")
+                at_most = fields[1].startswith("<=")
+                return Marginals.of_order(self._sizes(fields[0]), self._integer(ways), at_most)
+            if name == "parity" and len(fields) == 2:
+                return self._parity(*fields)
+            if name == "random" and len(fields) == 2:
+                queries, cells = self._sizes(fields[0])
+                return Random.make(queries, cells, self._integer(fields[1]))
+        except (TypeError, IndexError, OverflowError):
+            pass
+        except ValueError as error:
+            if isinstance(error, InvalidParameter):
+                raise
+        raise self._error(f"has the unknown part {token!r}")
+
+    def _parity(self, bits: str, degree: str) -> Parity:
+        if degree.startswith("<="):
+            low, high = 0, self._integer(degree[2:])
+        elif "-" in degree:
+            low, high = (self._integer(d) for d in degree.split("-"))
+        else:
+            low = high = self._integer(degree)
+        return Parity(self._integer(bits), low, high)
+
+    def _sizes(self, text: str) -> tuple[int, ...]:
+        if "^" in text:
+            size, count = text.split("^")
+            return (self._integer(size),) * self._integer(count)
+        return tuple(self._integer(size) for size in text.split("x"))
+
+    def _integer(self, text: str) -> int:
+        if not re.fullmatch(r"\d+", text):
+            raise ValueError
+        return int(text)
+
+    def _number(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise self._error(f"has the weight {text!r}, which is not a number") from None
+
+    def _error(self, rule: str) -> InvalidParameter:
+        return InvalidParameter("workload", self.text, rule, f"write it as {FORMS}")
