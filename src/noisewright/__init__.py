@@ -14,9 +14,11 @@ _HOMES = {
     "Categorical": "noisewright.domain",
     "Date": "noisewright.domain",
     "Domain": "noisewright.domain",
+    "Factorization": "noisewright.norm.result",
     "NoisewrightError": "noisewright.errors",
     "Numeric": "noisewright.domain",
     "Workload": "noisewright.workload",
+    "factorize": "noisewright.norm.factorize",
     "workload": "noisewright.workload",
 }
 

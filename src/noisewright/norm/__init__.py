@@ -1,1 +1,1 @@
-"""Placeholder docstring, replaced by its first resident."""
+"""How hard a workload is: factorization norms, each with its proof of optimality."""

@@ -1,0 +1,91 @@
+"""What `factorize` returns: a factorization, its error and the proof that it is near the least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from noisewright.norm.operators import Operator
+from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A feasible dual point: proof that no factorization has an error below `bound`.
+
+    `rows` and `columns` are the weights a and b as one-column operators (a Kronecker product's
+    weights are the product of its factors'); `rows` is None at norm 2, where a is all ones.
+    """
+
+    name: str
+    bound: float
+    rows: Operator | None
+    columns: Operator
+
+    def row_weights(self, limit: int = DENSE_LIMIT) -> FloatArray | None:
+        """The weights a on queries, written out (None at norm 2: all ones)."""
+        return None if self.rows is None else self.rows.dense(limit)[:, 0]
+
+    def column_weights(self, limit: int = DENSE_LIMIT) -> FloatArray:
+        """The weights b on cells, written out."""
+        return self.columns.dense(limit)[:, 0]
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A factorization of one part of a workload, in the units of its own queries.
+
+    The strategy has sensitivity one; `inverse` is A⁺ on the workload's row space; `errors` gives
+    ‖R_i‖ for every query when asked. `value` and `bound` are p-th means over queries.
+    """
+
+    strategy: Operator
+    inverse: Operator
+    errors: Callable[[], FloatArray]
+    value: float
+    bound: float
+    rows: Operator | None
+    columns: Operator
+    iterations: int = 0
+    converged: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Factorization:
+    """W = R·A with the least error found, and a lower bound on the error of every W = R·A.
+
+    `value` is the p-th mean over queries of ‖R_i‖ times the sensitivity ‖A‖₁→₂ (the strategy is
+    scaled to sensitivity one); `lower_bound` is recomputed from the dual weights in `certificate`
+    and rounded down, `value` is rounded up, so `gap` is never negative.
+    """
+
+    workload: Workload
+    norm: float
+    neighbours: str
+    strategy: Operator
+    inverse: Operator
+    reconstruction: Operator
+    value: float
+    certificate: Certificate
+    status: str
+    converged: bool
+    iterations: int
+    seconds: float
+    errors: Callable[[], FloatArray]
+
+    @property
+    def lower_bound(self) -> float:
+        """No factorization of this workload has a smaller value."""
+        return self.certificate.bound
+
+    @property
+    def gap(self) -> float:
+        """Relative distance between the value and its lower bound."""
+        return self.value / self.lower_bound - 1 if self.lower_bound > 0 else np.inf
+
+    def query_errors(self) -> FloatArray:
+        """Standard deviation of every answer per unit of noise and sensitivity."""
+        return self.errors()
