@@ -1,1 +1,87 @@
-"""Placeholder docstring, replaced by its first resident."""
+"""The command line: what people see. A command is imported only when it is called.
+
+To add one, write its click command in its own file and add one line to `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+
+import click
+
+from noisewright import __version__
+from noisewright.errors import NoisewrightError
+
+# name: (where the click command lives, its line in `noisewright --help`)
+COMMANDS = {
+    "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
+}
+
+
+class Refusal(click.ClickException):
+    """A mistake that the caller can mend: one message, exit code 2."""
+
+    exit_code = 2
+
+    def show(self, file: object = None) -> None:
+        """Print the message on standard error."""
+        click.echo(f"error: {self.format_message()}", err=True)
+
+
+class Breakdown(Refusal):
+    """A failure that is ours to mend: exit code 1, and no message that might quote a record."""
+
+    exit_code = 1
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are named in a table and imported when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name every command, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table alone, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; turn every failure into a message without private values."""
+        try:
+            return super().invoke(ctx)
+        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+            raise
+        except NoisewrightError as error:
+            raise Refusal(str(error)) from None
+        except OSError as error:
+            where = f" ({error.filename})" if error.filename else ""
+            raise Refusal(f"{error.strerror or type(error).__name__}{where}") from None
+        except MemoryError:
+            raise Refusal("out of memory; ask for less at once") from None
+        except Exception as error:
+            raise Breakdown(_without_values(error)) from None
+
+
+def _without_values(error: Exception) -> str:
+    """Say where it failed from code lines alone: messages of engines quote cells."""
+    lines = "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)[-4:]))
+    return (
+        f"unexpected {type(error).__name__} (its message is withheld, since it may quote records); "
+        f"please report these lines:\n{lines.rstrip()}"
+    )
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="noisewright")
+def main() -> None:
+    """Private answers to the queries you ask, with the least noise that privacy allows."""

@@ -1,0 +1,87 @@
+"""What commands print: JSON for scripts, tables for people, progress on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILE_WIDTH = 160
+
+
+def json_option(command: _Command) -> _Command:
+    """Add `--json`, received as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")(
+        command
+    )
+
+
+def print_json(document: Any) -> None:
+    """Print plain values, dataclasses and numpy values as indented JSON."""
+    import msgspec
+
+    encoded = msgspec.json.encode(document, enc_hook=_plain)
+    click.echo(msgspec.json.format(encoded, indent=2).decode())
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = ""
+) -> None:
+    """Print a table for people; columns of numbers are aligned to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    listed = [list(row) for row in rows]
+    table = Table(
+        title=Text(title, style="bold"),
+        caption=Text(caption) if caption else None,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE,
+    )
+    for position, column in enumerate(columns):
+        numeric = bool(listed) and all(isinstance(row[position], int | float) for row in listed)
+        table.add_column(Text(column), justify="right" if numeric else "left")
+    for row in listed:
+        table.add_row(*(_shown(value) for value in row))
+    # Into a file or a pipe, lines stay whole: only a terminal has a width to fold at.
+    Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
+
+
+def _shown(value: object) -> Text:
+    """Return a cell as plain text: labels such as [0, 18) are not markup."""
+    from rich.text import Text
+
+    return Text(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+@contextmanager
+def progress(description: str) -> Iterator[Callable[[float], None]]:
+    """Show long work on standard error; yields a function that takes the fraction done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as p:
+        task = p.add_task(description, total=None)
+
+        def update(fraction: float) -> None:
+            p.update(task, total=1.0, completed=fraction)
+
+        yield update

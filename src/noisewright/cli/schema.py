@@ -1,0 +1,83 @@
+"""`noisewright schema`: draft, check and show the public schema of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noisewright.cli.output import json_option, print_json, print_table
+
+if TYPE_CHECKING:
+    from noisewright.domain import Attribute, Domain
+
+
+@click.group()
+def schema() -> None:
+    """Draft, check and show the public schema of a table."""
+
+
+@schema.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def check(file: Path, as_json: bool) -> None:
+    """Check that FILE is a schema that plans and releases may use."""
+    from noisewright.domain import Domain
+
+    domain = Domain.from_yaml(file)
+    if as_json:
+        print_json(_summary(domain))
+    else:
+        click.echo(f"{file}: {len(domain)} attributes, {domain.size:,} cells")
+    domain.require_reviewed()
+
+
+@schema.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def show(file: Path, as_json: bool) -> None:
+    """Show the attributes and cells that FILE declares."""
+    from noisewright.domain import Domain
+
+    domain = Domain.from_yaml(file)
+    if as_json:
+        print_json(_summary(domain) | {"attributes": [_details(a) for a in domain]})
+        return
+    state = "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
+    print_table(
+        f"{file} ({state})",
+        ["attribute", "kind", "cells", "outside", "missing", "labels"],
+        [
+            (a.name, a.kind, a.size, a.outside, str(a.missing), _some(a.labels))
+            for a in domain.attributes
+        ],
+        caption=f"{domain.size:,} cells in all",
+    )
+
+
+def _summary(domain: Domain) -> dict[str, Any]:
+    return {
+        "reviewed": domain.reviewed,
+        "names": domain.names,
+        "shape": domain.shape,
+        # as text where 64-bit readers would misread it
+        "size": domain.size if domain.size < 2**53 else str(domain.size),
+        "fingerprint": domain.fingerprint,
+    }
+
+
+def _details(attribute: Attribute) -> dict[str, Any]:
+    return {
+        "name": attribute.name,
+        "kind": attribute.kind,
+        "size": attribute.size,
+        "outside": attribute.outside,
+        "missing": attribute.missing,
+        "labels": attribute.labels,
+    }
+
+
+def _some(labels: tuple[str, ...], most: int = 6) -> str:
+    shown = labels if len(labels) <= most else (*labels[: most - 2], "…", labels[-1])
+    return ", ".join(shown)

@@ -1,0 +1,158 @@
+"""The frame every command stands in: quick help, safe errors, whole files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from noisewright import cli, files
+from noisewright.errors import InvalidParameter
+
+HEAVY = ("numpy", "scipy", "duckdb", "pandas", "pyarrow", "altair", "opendp", "rich", "narwhals")
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli.main, arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, click.testing, noisewright.cli as cli\n"
+        "result = click.testing.CliRunner().invoke(cli.main, ['--help'])\n"
+        "assert result.exit_code == 0 and 'schema' in result.output, result.output\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = run_python("-c", script)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_python_dash_m_and_version() -> None:
+    done = run_python("-m", "noisewright", "--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith("noisewright, version ")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_listed_command_loads_and_documents_itself(name: str) -> None:
+    code, out, _ = run(name, "--help")
+    assert code == 0
+    assert "Usage:" in out
+
+
+def test_an_unknown_command_is_a_usage_error() -> None:
+    code, _, err = run("nothing")
+    assert code == 2
+    assert "No such command" in err
+
+
+def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, str, str]:
+    @click.command()
+    def failing() -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "failing", failing, raising=False)
+    monkeypatch.setitem(cli.COMMANDS, "failing", ("noisewright.cli:failing", "Fail."))
+    return run("failing")
+
+
+def test_our_errors_reach_people_with_exit_code_2(monkeypatch) -> None:
+    error = InvalidParameter("epsilon", -1, "must be > 0", "choose a positive number")
+    code, out, err = fail_with(monkeypatch, error)
+    assert (code, out) == (2, "")
+    assert err == "error: epsilon=-1 must be > 0; choose a positive number\n"
+
+
+def test_messages_of_engines_never_get_out(monkeypatch) -> None:
+    code, out, err = fail_with(monkeypatch, RuntimeError("Could not convert 'Ada Lovelace'"))
+    assert (code, out) == (1, "")
+    assert "Lovelace" not in err
+    assert err.startswith("error: unexpected RuntimeError")
+
+
+def test_system_errors_name_the_file(monkeypatch) -> None:
+    code, _, err = fail_with(monkeypatch, FileNotFoundError(2, "No such file", "x.csv"))
+    assert (code, err) == (2, "error: No such file (x.csv)\n")
+
+
+def test_files_are_whole_or_absent(tmp_path: Path) -> None:
+    target = tmp_path / "answers.csv"
+
+    def write_half() -> None:
+        with files.replacing(target) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert list(tmp_path.iterdir()) == []
+    files.write_text(target, "whole é")
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.csv"]
+    assert target.read_text(encoding="utf-8") == "whole é"
+
+
+def test_links_are_followed_and_devices_are_kept(tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "target"
+    target.write_text("old")
+    link.symlink_to(target)
+    files.write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    files.write_text("/dev/null", "gone")
+    assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("path", [".", "absent/answers.csv", "/proc/answers.csv"])
+def test_unwritable_outputs_are_refused_before_work(path: str) -> None:
+    with pytest.raises(InvalidParameter, match=r"output=.*cannot be written.*choose another"):
+        files.check_writable(path)
+
+
+SCHEMA = """
+reviewed: true
+attributes:
+  - {name: "[bold]age", kind: numeric, edges: [0, 0.5, 120]}
+  - {name: sex, kind: categorical, values: [F, M], outside: other}
+"""
+
+
+def test_schema_show_and_check(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(SCHEMA)
+    code, out, _ = run("schema", "show", str(path))
+    assert code == 0
+    assert "[bold]age" in out
+    assert "[0, 0.5), [0.5, 120]" in out
+    code, out, _ = run("schema", "show", str(path), "--json")
+    assert json.loads(out)["attributes"][1]["labels"] == ["F", "M", "other"]
+    code, out, _ = run("schema", "check", str(path), "--json")
+    assert code == 0
+    assert json.loads(out)["size"] == 6
+
+
+def test_schema_check_refuses_drafts_and_faults(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(SCHEMA.replace("reviewed: true", "reviewed: false"))
+    code, _, err = run("schema", "check", str(path))
+    assert code == 2
+    assert "reviewed: true" in err
+    path.write_text(SCHEMA.replace("outside", "beyond"))
+    code, _, err = run("schema", "check", str(path))
+    assert code == 2
+    assert "unknown keys beyond" in err
+    code, _, err = run("schema", "check", str(tmp_path / "absent.yaml"))
+    assert (code, "No such file" in err) == (2, True)
