@@ -1,1 +1,1 @@
-"""Placeholder docstring, replaced by its first resident."""
+"""No curator: each person randomises their own report; the collector learns the workload."""

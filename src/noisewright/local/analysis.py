@@ -1,0 +1,139 @@
+"""What a strategy costs on a workload: reach, variances, covariance and people needed.
+
+Every figure is per person unless a histogram is given, exact for the chances that clients use, and
+follows from the score and the information matrix alone (MATH: V = W X⁺ S, see `strategy`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.local.information import REACH_TOLERANCE
+from noisewright.local.strategy import IndexStrategy, Strategy
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.gram import Gram
+
+_BLOCK_ENTRIES = 2**22
+_MATRIX_ENTRIES = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """The error of one strategy on one workload. Raises `OutOfReach` when it cannot answer it."""
+
+    strategy: Strategy
+    workload: Workload
+
+    def __post_init__(self) -> None:
+        if self.workload.size != self.strategy.size:
+            raise InvalidParameter(
+                "workload",
+                self.workload.brief(),
+                f"has {self.workload.size} cells where the strategy has {self.strategy.size}",
+                "plan a strategy for this workload",
+            )
+        check_reach(self.strategy, self.workload)
+
+    @cached_property
+    def gram(self) -> Gram:
+        """Gram matrix of the workload."""
+        return self.workload.gram()
+
+    @cached_property
+    def type_variances(self) -> FloatArray:
+        """Variance that one person of each type adds to all answers together."""
+        return self.strategy.type_variances(self.gram)
+
+    @cached_property
+    def worst_case(self) -> float:
+        """Largest of them: no data set of N people has a total variance above N times this."""
+        return float(self.type_variances.max())
+
+    @cached_property
+    def average_case(self) -> float:
+        """Their mean over types."""
+        return float(self.type_variances.mean())
+
+    def total_variance(self, histogram: FloatArray) -> float:
+        """Variance of all answers together on one histogram of people."""
+        return float(self.type_variances @ check_histogram(histogram, self.strategy.size))
+
+    @property
+    def objective(self) -> float:
+        """L = tr[(Qᵀ D⁻¹ Q)⁺ M] with D = Diag(Q1), the average-case objective."""
+        return float(self.strategy.size * self.strategy.mean_trace(self.gram))
+
+    def sample_complexity(self, alpha: float = 0.01) -> float:
+        """People needed for a worst-case variance of `alpha` per query, of proportions."""
+        return self.worst_case / (self.workload.queries * check_alpha(alpha))
+
+    def query_variances(self, histogram: FloatArray) -> FloatArray:
+        """Variance of each answer on one histogram of people."""
+        x = check_histogram(histogram, self.strategy.size)
+        return query_variances(self.strategy, self.workload, x)
+
+    def covariance(self, histogram: FloatArray) -> FloatArray:
+        """Covariance of all answers on one histogram of people, dense."""
+        x = check_histogram(histogram, self.strategy.size)
+        w = self.workload.dense()
+        if w.shape[0] ** 2 > _MATRIX_ENTRIES:
+            raise TooLarge(f"a covariance of {w.shape[0]} answers is too large; use variances")
+        return np.asarray(w @ self.strategy.covariance(x) @ w.T)
+
+    def reconstruction(self) -> FloatArray:
+        """V with W = VQ: what each report adds to each answer, dense."""
+        if not isinstance(self.strategy, IndexStrategy):
+            raise TooLarge(f"the reports of {self.strategy.kind} are too many to be listed")
+        q = self.strategy.dense()
+        scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
+        return np.asarray(self.workload.matvec(self.strategy.information.solve(scores.T)))
+
+
+def check_reach(strategy: Strategy, workload: Workload) -> None:
+    """Raise `OutOfReach` naming the first query outside the strategy's row space."""
+    information = strategy.information
+    if information.full_rank:
+        return
+    block = max(1, _BLOCK_ENTRIES // workload.size)
+    for start in range(0, workload.queries, block):
+        rows = workload.rows(start, min(start + block, workload.queries))
+        lost = information.beyond_reach(rows)
+        if lost.max(initial=0.0) > REACH_TOLERANCE:
+            row = start + int(np.argmax(lost > REACH_TOLERANCE))
+            raise OutOfReach(
+                f"query {row} ({workload.label(row)}) is out of reach of the strategy "
+                f"{strategy.kind}: a share {lost[row - start]:.2g} of it lies outside its row "
+                f"space; choose another mechanism or leave the query out"
+            )
+
+
+def query_variances(strategy: Strategy, workload: Workload, histogram: FloatArray) -> FloatArray:
+    """diag(W C Wᵀ), a block of queries at a time."""
+    covariance = strategy.covariance(histogram)
+    block = max(1, _BLOCK_ENTRIES // workload.size)
+    pieces = []
+    for start in range(0, workload.queries, block):
+        rows = workload.rows(start, min(start + block, workload.queries))
+        pieces.append(np.einsum("iu,iu->i", rows @ covariance, rows))
+    return np.concatenate(pieces)
+
+
+def check_alpha(alpha: float) -> float:
+    """Refuse a variance target that is not a positive number."""
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise InvalidParameter("alpha", alpha, "must be > 0", "0.01 is customary")
+    return float(alpha)
+
+
+def check_histogram(histogram: FloatArray, size: int) -> FloatArray:
+    """Non-negative finite counts, one per type."""
+    x = np.asarray(histogram, dtype=np.float64)
+    if x.shape != (size,) or not np.isfinite(x).all() or x.min(initial=0.0) < 0:
+        raise InvalidParameter(
+            "histogram", f"array of shape {x.shape}", f"must be {size} finite counts >= 0"
+        )
+    return x

@@ -1,0 +1,189 @@
+"""A strategy given as a matrix, held as whole-number weights that honour ε exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.fixedpoint import check_epsilon, floor_times
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.privacy.source import ByteSource, uniform_integers
+from noisewright.workload.base import Array, FloatArray
+
+UNIT = 1 << 62
+"""Every column of weights sums to this."""
+
+_TOLERANCE = 1e-9
+_SNAP = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixStrategy(IndexStrategy):
+    """Explicit chances Q[o,u] = weights[o,u] / 2^62."""
+
+    weights: IntArray
+    epsilon: float
+    estimate_prior: FloatArray | None = field(default=None)
+
+    kind = "matrix"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        w = self.weights
+        if w.dtype != np.int64 or w.ndim != 2 or 0 in w.shape or w.min() <= 0:
+            raise InvalidParameter(
+                "weights", f"{w.dtype} array of shape {w.shape}", "must be positive whole numbers"
+            )
+        if not (w.sum(axis=0) == UNIT).all():
+            raise InvalidParameter("weights", "a column", "must sum to 2^62 exactly")
+        if not self.is_private():
+            raise InvalidParameter(
+                "weights", f"log-ratio {self.log_ratio():.9f}", f"must be <= {self.epsilon}"
+            )
+        if self.estimate_prior is not None:
+            object.__setattr__(self, "estimate_prior", check_prior(self.estimate_prior, w.shape[1]))
+
+    @classmethod
+    def from_chances(
+        cls, chances: npt.ArrayLike, epsilon: float, prior: FloatArray | None = None
+    ) -> MatrixStrategy:
+        """Round a matrix of chances (ε-LDP and columns summing to one, to 1e-9) to whole numbers.
+
+        Each row becomes low + whole steps up to floor(e^ε·low); what rounding leaves of each
+        column goes to one slack row, made just large enough to be ε-LDP itself.
+        """
+        q = _checked_chances(chances, check_epsilon(epsilon))
+        share = 2.0**-52
+        for _ in range(50):
+            weights = _rounded(q * (1.0 - share), epsilon)
+            slack = UNIT - weights.sum(axis=0)
+            if not slack.any():
+                return cls(weights, epsilon, prior)
+            low = slack.min()
+            if low > 0 and slack.max() <= floor_times(epsilon, np.array([low]))[0]:
+                return cls(np.vstack([weights, slack]), epsilon, prior)
+            share *= 2
+        raise InvalidParameter("chances", "a column", "must sum to one", "normalise the columns")
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of types."""
+        return int(self.weights.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """Number of different reports."""
+        return int(self.weights.shape[0])
+
+    @property
+    def prior(self) -> FloatArray:
+        """The distribution over types for which the estimate is best."""
+        if self.estimate_prior is not None:
+            return self.estimate_prior
+        return np.full(self.size, 1.0 / self.size)
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop`."""
+        return self.weights[start:stop] / UNIT
+
+    @cached_property
+    def _upper(self) -> npt.NDArray[np.uint64]:
+        return np.cumsum(self.weights, axis=0).astype(np.uint64).T.copy()
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """One report per value: a uniform number looked up in the value's column."""
+        words = uniform_integers(UNIT, len(values), source)
+        order = np.argsort(values, kind="stable")
+        present, starts = np.unique(values[order], return_index=True)
+        reports = np.empty(len(values), dtype=self.layout.dtype)
+        for value, members in zip(present, np.split(order, starts[1:]), strict=True):
+            reports[members] = np.searchsorted(self._upper[value], words[members], side="right")
+        return reports
+
+    def worst_ratio(self) -> Fraction:
+        """Largest ratio within a row, exactly."""
+        low, high = self.weights.min(axis=1), self.weights.max(axis=1)
+        ratio = high / low
+        near = ratio >= ratio.max() * (1 - 1e-12)
+        pairs = np.unique(np.stack([high[near], low[near]], axis=1), axis=0)
+        return max(Fraction(int(h), int(lo)) for h, lo in pairs)
+
+    @cached_property
+    def two_valued_rows(self) -> npt.NDArray[np.bool_]:
+        """Which rows hold no value but their lowest and their highest."""
+        w = self.weights
+        low, high = w.min(axis=1, keepdims=True), w.max(axis=1, keepdims=True)
+        return np.asarray(((w == low) | (w == high)).all(axis=1))
+
+    @property
+    def two_valued(self) -> bool:
+        """Whether all rows but one slack row hold two values."""
+        return int((~self.two_valued_rows).sum()) <= 1
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Two-valued rows as a low value, a high value and bits; the others in full."""
+        two = self.two_valued_rows
+        w = self.weights[two]
+        low, high = w.min(axis=1, initial=UNIT), w.max(axis=1, initial=0)
+        arrays: Arrays = {
+            "low": low,
+            "high": high,
+            "bits": np.packbits(w > low[:, None], axis=1),
+            "full": self.weights[~two],
+            "two_valued": two,
+        }
+        if self.estimate_prior is not None:
+            arrays["prior"] = self.estimate_prior
+        return {"epsilon": self.epsilon, "size": self.size}, arrays
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> MatrixStrategy:
+        """The strategy that `parameters` described."""
+        two = arrays["two_valued"].astype(bool)
+        size = int(settings["size"])
+        weights = np.empty((len(two), size), dtype=np.int64)
+        high = np.unpackbits(arrays["bits"], axis=1, count=size).astype(bool)
+        weights[two] = np.where(high, arrays["high"][:, None], arrays["low"][:, None])
+        weights[~two] = arrays["full"]
+        return cls(weights, float(settings["epsilon"]), arrays.get("prior"))
+
+
+def check_prior(prior: FloatArray, size: int) -> FloatArray:
+    """A positive distribution over types."""
+    values = np.asarray(prior, dtype=np.float64)
+    if values.shape != (size,) or not np.isfinite(values).all() or values.min() <= 0:
+        raise InvalidParameter("prior", f"array of shape {values.shape}", "must be positive")
+    return np.asarray(values / values.sum())
+
+
+def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:
+    q = np.asarray(chances, dtype=np.float64)
+    if q.ndim != 2 or 0 in q.shape or not np.isfinite(q).all() or q.min() < 0:
+        raise InvalidParameter(
+            "chances", f"array of shape {q.shape}", "must be a matrix of finite chances >= 0"
+        )
+    if np.abs(q.sum(axis=0) - 1.0).max() > _TOLERANCE:
+        raise InvalidParameter("chances", "a column", "must sum to one", "normalise the columns")
+    q = q[q.max(axis=1) > 0]
+    low = q.min(axis=1)
+    if (q.max(axis=1) > low * np.exp(epsilon) * (1 + _TOLERANCE)).any():
+        raise InvalidParameter(
+            "chances", "a row", f"must have max <= e^{epsilon} min", "project it, or raise epsilon"
+        )
+    return np.asarray(q)
+
+
+def _rounded(q: FloatArray, epsilon: float) -> IntArray:
+    """Whole weights row by row, snapped to the two extreme values where they are that close."""
+    low = np.floor(q.min(axis=1) * UNIT).astype(np.int64)
+    q, low = q[low > 0], low[low > 0]
+    high = floor_times(epsilon, low)
+    near_low = q <= q.min(axis=1)[:, None] * (1 + _SNAP * epsilon)
+    near_high = q >= q.min(axis=1)[:, None] * np.exp(epsilon) * (1 - _SNAP * epsilon)
+    inner = np.clip(np.rint(q * UNIT).astype(np.int64), low[:, None], high[:, None])
+    return np.where(near_low, low[:, None], np.where(near_high, high[:, None], inner))

@@ -1,0 +1,136 @@
+"""Probabilities as whole numbers, rounded so that ε holds exactly for the numbers in use.
+
+A client compares a uniform word with whole-number thresholds, so the law it follows is rational and
+known to the last bit; privacy is then a comparison of whole numbers with a lower bound on e^ε, and
+the analysis works on the very same probabilities.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.privacy.source import ByteSource, SystemSource, uniform_integers, uniform_words
+
+WORD = 1 << 64
+"""Number of values of a machine word: thresholds are whole numbers out of this many."""
+
+LARGEST_EPSILON = 40.0
+"""Above this, one threshold in 2^64 can no longer tell the two sides apart."""
+
+_DIGITS = Context(prec=60)
+_MARGIN = Decimal(10) ** -58
+
+
+def check_epsilon(epsilon: float) -> float:
+    """Refuse budgets that are no positive number, or beyond what fixed point can honour."""
+    try:
+        value = float(epsilon)
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not 0.0 < value <= LARGEST_EPSILON:
+        raise InvalidParameter(
+            "epsilon", epsilon, f"must be > 0 and <= {LARGEST_EPSILON:g}", "try a value near 1"
+        )
+    return value
+
+
+def exponential(epsilon: float) -> Fraction:
+    """A rational just below e^ε, right to 57 digits."""
+    value = _DIGITS.exp(Decimal(epsilon))
+    return Fraction(_DIGITS.multiply(value, 1 - _MARGIN))
+
+
+def log_of(ratio: Fraction) -> float:
+    """Natural logarithm of a rational, to double precision."""
+    quotient = _DIGITS.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+    return float(_DIGITS.ln(quotient))
+
+
+def floor_times(epsilon: float, low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Largest whole numbers at most e^ε·low, exactly; no more than 2^62, the most a chance is."""
+    factor = exponential(epsilon)
+    distinct, inverse = np.unique(low, return_inverse=True)
+    largest = [int(value) * factor.numerator // factor.denominator for value in distinct]
+    capped = [min(value, 1 << 62) for value in largest]
+    return np.array(capped, dtype=np.int64)[inverse].reshape(low.shape)
+
+
+def odds_threshold(odds: Fraction) -> int:
+    """Largest a with a/(2^64 − a) <= odds: the chance a/2^64 that never overstates the odds."""
+    threshold = WORD * odds.numerator // (odds.numerator + odds.denominator)
+    return min(threshold, WORD - 1)
+
+
+def decimal_floor(value: float, unit: int) -> int:
+    """Whole part of value·unit without rounding up."""
+    return int((Decimal(value) * unit).to_integral_value(rounding=ROUND_FLOOR))
+
+
+def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> npt.NDArray[np.bool_]:
+    """Independent draws, each true with chance exactly threshold/2^64.
+
+    A uniform word is compared with the threshold byte by byte, most significant first; the next
+    byte is drawn only where all so far are equal, so one byte a draw is almost always enough.
+    """
+    source = source or SystemSource()
+    digits = threshold.to_bytes(8, "big")
+    first = np.frombuffer(source.bytes(size), dtype=np.uint8)
+    result = first < digits[0]
+    tied = np.flatnonzero(first == digits[0])
+    for digit in digits[1:]:
+        if not tied.size:
+            break
+        drawn = np.frombuffer(source.bytes(tied.size), dtype=np.uint8)
+        result[tied] = drawn < digit
+        tied = tied[drawn == digit]
+    return result
+
+
+def integers_below(
+    bound: int, size: int, source: ByteSource | None = None
+) -> npt.NDArray[np.int64]:
+    """Independent whole numbers, exactly uniform on 0 … bound−1."""
+    if bound <= 1:
+        return np.zeros(size, dtype=np.int64)
+    return uniform_integers(bound, size, source).astype(np.int64)
+
+
+def categorical(
+    cumulative: npt.NDArray[np.uint64], size: int, source: ByteSource | None = None
+) -> npt.NDArray[np.int64]:
+    """Indices drawn with chances given by upper thresholds out of 2^64 (the last is implied)."""
+    words = uniform_words(size, source)
+    return np.searchsorted(cumulative, words, side="right").astype(np.int64)
+
+
+def whole_weights(weights: npt.ArrayLike, unit: int = WORD) -> list[int]:
+    """Weights as whole numbers that sum to `unit` exactly, each within one of its share."""
+    values = np.asarray(weights, dtype=np.float64)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or values.min() < 0:
+        raise InvalidParameter("weights", values.shape, "must be finite, >= 0 and not empty")
+    total = Fraction(0)
+    exact = [Fraction(float(v)) for v in values]
+    total = sum(exact, Fraction(0))
+    if total <= 0:
+        raise InvalidParameter("weights", 0, "must not all be zero", "give one positive weight")
+    cumulative, sums, whole = Fraction(0), 0, []
+    for value in exact:
+        cumulative += value
+        upto = int(cumulative * unit / total)
+        whole.append(upto - sums)
+        sums = upto
+    return whole
+
+
+def thresholds(whole: list[int]) -> npt.NDArray[np.uint64]:
+    """Upper thresholds of all but the last of whole-number weights that sum to 2^64."""
+    sums, result = 0, []
+    for value in whole[:-1]:
+        sums += value
+        result.append(min(sums, WORD - 1))
+    return np.array(result, dtype=np.uint64)

@@ -1,0 +1,117 @@
+"""The information matrix X of a strategy, as an operator that can be solved with.
+
+X = E_π[s sᵀ], where s(o) = q_o / (q_oᵀπ) is the score of report o: its chances under every type,
+divided by its chance under the prior. A histogram is estimated by X⁺ Σ s, and whatever X maps to
+zero is what the strategy cannot see.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from noisewright.workload.base import FloatArray
+
+REACH_TOLERANCE = 1e-7
+"""Relative residual above which a query lies outside the row space of a strategy."""
+
+_RANK_TOLERANCE = 1e-11
+
+
+class Information(ABC):
+    """A symmetric positive semidefinite matrix over types, by structure."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of types."""
+
+    @abstractmethod
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with a vector or with the columns of a matrix."""
+
+    @abstractmethod
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Pseudo-inverse applied to a vector or to the columns of a matrix."""
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether every query is within reach."""
+        return False
+
+    def beyond_reach(self, rows: FloatArray) -> FloatArray:
+        """For each query (row), the relative size of the part that the strategy cannot see."""
+        residual = rows.T - self.matvec(self.solve(rows.T))
+        scale = np.maximum(np.linalg.norm(rows, axis=1), np.finfo(float).tiny)
+        return np.asarray(np.linalg.norm(residual, axis=0) / scale)
+
+    def dense(self) -> FloatArray:
+        """The matrix itself, for small domains."""
+        return self.matvec(np.eye(self.size))
+
+
+@dataclass(frozen=True, eq=False)
+class DenseInformation(Information):
+    """An explicit matrix."""
+
+    matrix: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return int(self.matrix.shape[0])
+
+    @cached_property
+    def _eigen(self) -> tuple[FloatArray, FloatArray]:
+        values, vectors = np.linalg.eigh((self.matrix + self.matrix.T) / 2)
+        seen = values > _RANK_TOLERANCE * max(values[-1], 0.0)
+        return values[seen], vectors[:, seen]
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether no direction is lost."""
+        return len(self._eigen[0]) == self.size
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with `x`."""
+        return np.asarray(self.matrix @ x)
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Pseudo-inverse applied to `x`."""
+        values, vectors = self._eigen
+        scaled = (vectors.T @ x) / values.reshape((-1,) + (1,) * (x.ndim - 1))
+        return np.asarray(vectors @ scaled)
+
+
+@dataclass(frozen=True)
+class CentredInformation(Information):
+    """X = a(I − 11ᵀ/n) + 11ᵀ: all cells alike, as for the histogram mechanisms.
+
+    One number says it all: a is the information on differences between cells. The total is known.
+    """
+
+    cells: int
+    contrast: float
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return self.cells
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether differences between cells can be seen."""
+        return self.contrast > 0
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with `x`."""
+        mean = x.mean(axis=0)
+        return np.asarray(self.contrast * (x - mean) + self.cells * mean)
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Inverse applied to `x`."""
+        mean = x.mean(axis=0)
+        return np.asarray((x - mean) / self.contrast + mean / self.cells)

@@ -1,0 +1,192 @@
+"""Eigenvalues of a Gram matrix off the total: closed forms where the structure has them.
+
+The total of a histogram is public in the local model, so only P M P with P = I − 11ᵀ/n matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from math import prod
+
+import numpy as np
+
+from noisewright.errors import TooLarge
+from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import (
+    Gram,
+    IdentityGram,
+    KronGram,
+    MarginalGram,
+    OnesGram,
+    PrefixGram,
+    RangesGram,
+    ScaledGram,
+    SumGram,
+    XorGram,
+)
+
+DENSE_SIZE = 4096
+"""Largest Gram matrix that is diagonalised outright."""
+
+_EXACT_ROOTS = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues of P M P (the zero of the total left out), with multiplicities.
+
+    Where `exact` is false each value is a lower bound, so that bounds made of it still hold.
+    """
+
+    values: FloatArray
+    counts: FloatArray
+    exact: bool = True
+
+    @property
+    def nuclear(self) -> float:
+        """Σ √λ: the nuclear norm of WP."""
+        return float(np.sqrt(self.values) @ self.counts)
+
+    def scaled(self, factor: float) -> Spectrum:
+        """All eigenvalues times a factor."""
+        return Spectrum(factor * self.values, self.counts, self.exact)
+
+
+def _single(values: FloatArray, exact: bool = True) -> Spectrum:
+    # Rounding noise on zero eigenvalues would add its square root to a bound that must hold.
+    noise = 1e-13 * values.max(initial=0.0)
+    return Spectrum(np.where(values > noise, values, 0.0), np.ones(len(values)), exact)
+
+
+def _dense_spectrum(gram: Gram) -> Spectrum:
+    m = gram.dense()
+    m -= m.mean(axis=0)
+    m -= m.mean(axis=1)[:, None]
+    # One of the zeros is the total's; which one does not matter, so the smallest is dropped.
+    return _single(np.asarray(np.linalg.eigvalsh((m + m.T) / 2)[1:], dtype=np.float64))
+
+
+@singledispatch
+def centred_spectrum(gram: Gram) -> Spectrum:
+    """Eigenvalues of P M P."""
+    if gram.size > DENSE_SIZE:
+        raise TooLarge(f"no closed-form spectrum for this workload over {gram.size} cells")
+    return _dense_spectrum(gram)
+
+
+@centred_spectrum.register
+def _(gram: IdentityGram) -> Spectrum:
+    return Spectrum(np.ones(1), np.array([gram.size - 1.0]))
+
+
+@centred_spectrum.register
+def _(gram: OnesGram) -> Spectrum:
+    return Spectrum(np.zeros(1), np.array([gram.size - 1.0]))
+
+
+@centred_spectrum.register
+def _(gram: PrefixGram) -> Spectrum:
+    # On vectors that sum to zero the prefix sums vanish at both ends, so M inverts the Laplacian
+    # of a path with fixed ends.
+    return _single(1.0 / _path_laplacian(gram.size))
+
+
+@centred_spectrum.register
+def _(gram: RangesGram) -> Spectrum:
+    # Σ_{a<b} (S_b − S_a)² = (n+1) ΣS² − (ΣS)² over prefix sums S with fixed ends: the prefix
+    # spectrum times n+1, less one rank that touches the odd sine modes only.
+    n = gram.size
+    if n <= DENSE_SIZE:
+        return _dense_spectrum(gram)
+    laplacian = _path_laplacian(n)
+    k = np.arange(1, n)
+    odd = k % 2 == 1
+    d = (n + 1) / laplacian[odd]
+    z2 = (2.0 / n) / np.tan(np.pi * k[odd] / (2 * n)) ** 2 / laplacian[odd]
+    below = np.append(d[1:], 0.0)  # interlacing: each root lies above the next pole
+    below[:_EXACT_ROOTS] = _secular_roots(d, z2, min(_EXACT_ROOTS, len(d) - 1))[:_EXACT_ROOTS]
+    return _single(np.concatenate([(n + 1) / laplacian[~odd], below]), exact=False)
+
+
+@centred_spectrum.register
+def _(gram: XorGram) -> Spectrum:
+    return _single(gram.eigenvalues[1:])
+
+
+@centred_spectrum.register
+def _(gram: MarginalGram) -> Spectrum:
+    blocks = [block for block in gram.closure if block]
+    values = np.array([gram.eigenvalue(block) for block in blocks])
+    counts = [float(prod(gram.sizes[i] - 1 for i in block)) for block in blocks]
+    return Spectrum(values, np.array(counts))
+
+
+@centred_spectrum.register
+def _(gram: ScaledGram) -> Spectrum:
+    return centred_spectrum(gram.inner).scaled(gram.scale)
+
+
+@centred_spectrum.register
+def _(gram: SumGram) -> Spectrum:
+    if gram.size <= DENSE_SIZE:
+        return _dense_spectrum(gram)
+    # M is at least each of its parts, so the largest part's spectrum bounds it from below.
+    parts = [centred_spectrum(part) for part in gram.parts]
+    best = max(parts, key=lambda part: part.nuclear)
+    return Spectrum(best.values, best.counts, exact=len(parts) == 1)
+
+
+@centred_spectrum.register
+def _(gram: KronGram) -> Spectrum:
+    splits = [_split_spectrum(factor) for factor in gram.factors]
+    spectra = [split for split in splits if split is not None]
+    if len(spectra) < len(splits):
+        if gram.size <= DENSE_SIZE:
+            return _dense_spectrum(gram)
+        raise TooLarge(f"no closed-form spectrum for this product over {gram.size} cells")
+    total, values, counts = 1.0, np.ones(1), np.ones(1)
+    for own, rest in spectra:
+        factor_values = np.append(own, rest.values)
+        factor_counts = np.append(1.0, rest.counts)
+        total *= own
+        values, counts = _merged(
+            np.outer(values, factor_values).ravel(), np.outer(counts, factor_counts).ravel()
+        )
+    counts[int(np.argmin(np.abs(values - total)))] -= 1.0
+    return Spectrum(values, counts, all(rest.exact for _, rest in spectra))
+
+
+def _split_spectrum(gram: Gram) -> tuple[float, Spectrum] | None:
+    """Eigenvalue of the constant vector and the rest, if the constant vector is an eigenvector."""
+    ones = np.ones(gram.size)
+    image = gram.matvec(ones)
+    own = float(image.mean())
+    if np.abs(image - own).max() > 1e-9 * max(1.0, abs(own)):
+        return None
+    return own, centred_spectrum(gram)
+
+
+def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Equal eigenvalues counted together, so that products of many factors stay small."""
+    scale = np.abs(values).max(initial=1.0)
+    _, first, inverse = np.unique(
+        np.round(values / scale, 12), return_index=True, return_inverse=True
+    )
+    return values[first], np.bincount(inverse, weights=counts).astype(np.float64)
+
+
+def _path_laplacian(n: int) -> FloatArray:
+    return np.asarray(4.0 * np.sin(np.pi * np.arange(1, n) / (2 * n)) ** 2)
+
+
+def _secular_roots(d: FloatArray, z2: FloatArray, count: int) -> FloatArray:
+    """Lower ends of the largest eigenvalues of Diag(d) − zzᵀ, by bisection between the poles."""
+    low, high = d[1 : count + 1].copy(), d[:count].copy()
+    for _ in range(60):
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore"):
+            f = 1.0 - (z2[None, :] / (d[None, :] - middle[:, None])).sum(axis=1)
+        # 1 − Σ z²/(d − μ) falls from +∞ just above a pole to −∞ just below the next one.
+        low, high = np.where(f > 0, middle, low), np.where(f > 0, high, middle)
+    return low

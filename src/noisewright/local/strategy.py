@@ -1,0 +1,287 @@
+"""What every local strategy is: how a client reports, and what reports say about the histogram.
+
+A strategy is a matrix Q, Q[o,u] = Pr(report o | type u), seldom written down. All that estimation
+and analysis need of it is the *score* s(o) of a report, a vector over types with
+
+    E[s | u] = X e_u        and        E[s sᵀ] = X  under the prior π,
+
+where X is the information matrix. For the best linear estimate s(o) = q_o / (q_oᵀπ); a coarser
+statistic, weighted by its covariance, obeys the same two identities. From many reports the
+histogram is estimated, without bias, by x̂ = X⁺ Σ s, and Wx̂ answers any workload within reach. A
+strategy says how to sample, count and score reports and what E[s sᵀ | u] is; everything else
+(variances, covariance, sample complexity, reach) follows once, in `analysis`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.fixedpoint import exponential, log_of
+from noisewright.local.information import DenseInformation, Information
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.gram import Gram
+
+IntArray = npt.NDArray[np.int64]
+Settings = dict[str, Any]
+Arrays = dict[str, Array]
+
+DENSE_SIZE = 4096
+"""Largest domain for which matrices over pairs of types are formed."""
+
+_DENSE_ENTRIES = 2**26
+_BLOCK_ENTRIES = 2**22
+
+
+@dataclass(frozen=True)
+class ReportLayout:
+    """Shape of one report: `width` numbers of type `dtype`."""
+
+    dtype: str
+    width: int
+
+    @property
+    def bytes(self) -> int:
+        """Length of one encoded report."""
+        return np.dtype(self.dtype).itemsize * self.width
+
+
+class Strategy(ABC):
+    """An ε-LDP way to report a type out of `size`, and to learn the histogram from reports."""
+
+    kind: ClassVar[str]
+    """Name under which plan files hold the strategy's parameters."""
+
+    epsilon: float
+    size: int
+    delta: float = 0.0
+
+    # --- the client ---------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def layout(self) -> ReportLayout:
+        """Shape of one report."""
+
+    @abstractmethod
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """One report per value (types 0 … size−1, already checked), in the strategy's layout."""
+
+    def randomize(self, values: npt.ArrayLike, source: ByteSource | None = None) -> Array:
+        """One report per value, after checking that every value is a type of the domain."""
+        return self.sample(check_values(values, self.size), source)
+
+    # --- the collector ------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def counters(self) -> int:
+        """Length of the sufficient statistics."""
+
+    @abstractmethod
+    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+        """Which reports the strategy could have produced."""
+
+    @abstractmethod
+    def tally(self, reports: Array) -> IntArray:
+        """Sufficient statistics of valid reports: whole numbers that add over sets of reports."""
+
+    @abstractmethod
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Sum over reports of their scores, from their statistics."""
+
+    # --- the analyst --------------------------------------------------------------------------
+
+    @property
+    def prior(self) -> FloatArray:
+        """The distribution over types for which the estimate is best: uniform unless told."""
+        return np.full(self.size, 1.0 / self.size)
+
+    @cached_property
+    def information(self) -> Information:
+        """X under the strategy's own prior."""
+        return DenseInformation(self.moment(self.prior))
+
+    @abstractmethod
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """Σ_u x_u E[s sᵀ | u], dense: its value at the prior is X."""
+
+    @abstractmethod
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """E[sᵀ S s | u] for every type u and one symmetric matrix S: the adjoint of `moment`."""
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """Variance that one person of each type adds to all answers together.
+
+        Structured strategies override this with a closed form; here it is done by matrices.
+        """
+        check_dense(self.size)
+        m = gram.dense()
+        half = self.information.solve(m)
+        return self.energy(self.information.solve(half.T)) - gram.diagonal()
+
+    def mean_trace(self, gram: Gram) -> float:
+        """tr(M X⁺): the second moment of one person's contribution, averaged over the prior."""
+        check_dense(self.size)
+        return float(np.trace(self.information.solve(gram.dense())))
+
+    def covariance(self, histogram: FloatArray) -> FloatArray:
+        """Covariance of x̂ when the true histogram is `histogram`, dense."""
+        check_dense(self.size)
+        half = self.information.solve(self.moment(histogram))
+        spread = self.information.solve(half.T)
+        return np.asarray(spread - self._seen(np.diag(histogram)))
+
+    def _seen(self, matrix: FloatArray) -> FloatArray:
+        if self.information.full_rank:
+            return matrix
+        half = self.information.matvec(self.information.solve(matrix))
+        return self.information.matvec(self.information.solve(half.T))
+
+    # --- privacy ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def worst_ratio(self) -> Fraction:
+        """Largest ratio, over reports and pairs of types, of the chances really used: exact."""
+
+    def log_ratio(self) -> float:
+        """Natural logarithm of the worst ratio: the ε that the strategy really spends."""
+        return log_of(self.worst_ratio())
+
+    def is_private(self) -> bool:
+        """Whether the worst ratio is at most e^ε, decided on whole numbers."""
+        return self.worst_ratio() <= exponential(self.epsilon)
+
+    # --- form ---------------------------------------------------------------------------------
+
+    @property
+    def outputs(self) -> int | None:
+        """Number of different reports, when it is small enough to be listed."""
+        return None
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop` under every type, as a dense block."""
+        raise TooLarge(f"the reports of {self.kind} are too many to be listed")
+
+    def dense(self, limit: int = _DENSE_ENTRIES) -> FloatArray:
+        """The matrix Q itself, when the number of outputs is small enough."""
+        if self.outputs is None or self.outputs * self.size > limit:
+            shown = "exponentially many" if self.outputs is None else self.outputs
+            raise TooLarge(
+                f"{self.kind} over {self.size} types has {shown} outputs, too many for a dense "
+                f"matrix (limit {limit} entries); use information, moment or type_variances"
+            )
+        return self.rows(0, self.outputs)
+
+    @abstractmethod
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """All that rebuilds the strategy: plain settings, and arrays where it has any."""
+
+    @classmethod
+    @abstractmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Strategy:
+        """The strategy that `parameters` described."""
+
+    @property
+    def two_valued(self) -> bool:
+        """Whether every report has only two chances, as the best strategies do."""
+        return False
+
+
+class IndexStrategy(Strategy):
+    """A strategy whose report is one whole number out of `outputs`, listed or computed.
+
+    Subclasses give `outputs`, `sample` and `rows`; the rest follows from the rows, block by block,
+    and is overridden where a closed form or a fast transform exists.
+    """
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """Number of different reports."""
+
+    @abstractmethod
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop` under every type, as a dense block."""
+
+    @property
+    def layout(self) -> ReportLayout:
+        """One unsigned number, as short as holds them all."""
+        return ReportLayout(str(np.min_scalar_type(max(1, self.outputs - 1))), 1)
+
+    @property
+    def counters(self) -> int:
+        """One count per report."""
+        return self.outputs
+
+    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+        """Reports within range."""
+        return np.asarray((reports >= 0) & (reports < self.outputs))
+
+    def tally(self, reports: Array) -> IntArray:
+        """How often each report came."""
+        return np.bincount(reports.astype(np.int64), minlength=self.outputs)
+
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Σ_o y_o q_o / (q_oᵀπ)."""
+        total = np.zeros(self.size)
+        for start, q in self.blocks():
+            d = q @ self.prior
+            total += (tally[start : start + len(q)] / d) @ q
+        return total
+
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """Σ_o (q_oᵀx) s_o s_oᵀ."""
+        check_dense(self.size)
+        result = np.zeros((self.size, self.size))
+        for _, q in self.blocks():
+            d = q @ self.prior
+            result += q.T @ (q * ((q @ histogram) / d**2)[:, None])
+        return result
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """Σ_o Q[o,u] s_oᵀ S s_o."""
+        result = np.zeros(self.size)
+        for _, q in self.blocks():
+            s = q / (q @ self.prior)[:, None]
+            result += np.einsum("ou,ou->o", s @ quadratic, s) @ q
+        return result
+
+    def blocks(self) -> Iterator[tuple[int, FloatArray]]:
+        """All rows, a bounded number at a time, leaving out reports that never happen."""
+        step = max(1, _BLOCK_ENTRIES // max(1, self.size))
+        for start in range(0, self.outputs, step):
+            yield start, self.rows(start, min(start + step, self.outputs))
+
+
+def check_values(values: npt.ArrayLike, size: int) -> IntArray:
+    """Values as whole numbers of the domain; the message never quotes a person's value."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim > 1:
+        raise InvalidParameter(
+            "values", f"array of {array.dtype}", "must be a list of whole numbers", "encode first"
+        )
+    array = np.atleast_1d(array)
+    if array.size and (array.min() < 0 or array.max() >= size):
+        raise InvalidParameter(
+            "values", f"{array.size} values", f"must lie in 0..{size - 1}", "encode by the domain"
+        )
+    return array.astype(np.int64)
+
+
+def check_dense(size: int) -> None:
+    """Refuse matrices over pairs of types above a size."""
+    if size > DENSE_SIZE:
+        raise TooLarge(
+            f"{size} types are more than {DENSE_SIZE}: a matrix over pairs of types is not formed; "
+            f"choose a strategy with a closed form for this workload"
+        )

@@ -1,0 +1,58 @@
+"""Where random bytes come from, and unbiased integers made of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+
+WORD_BITS = 64
+
+
+class ByteSource(Protocol):
+    """Anything that yields independent uniform bytes."""
+
+    def bytes(self, count: int) -> bytes:
+        """Return `count` fresh uniform bytes."""
+        ...
+
+
+class SystemSource:
+    """The operating system's generator, asked anew every time.
+
+    Nothing is kept between calls, so a forked process can never repeat its parent's noise.
+    """
+
+    def bytes(self, count: int) -> bytes:
+        """Return `count` bytes from the operating system."""
+        return os.urandom(count)
+
+
+def uniform_words(size: int, source: ByteSource | None = None) -> npt.NDArray[np.uint64]:
+    """Return `size` independent uniform 64-bit words."""
+    drawn = (source or SystemSource()).bytes(8 * size)
+    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def uniform_integers(
+    bound: int, size: int, source: ByteSource | None = None
+) -> npt.NDArray[np.uint64]:
+    """Return `size` independent integers, exactly uniform on 0, ..., bound - 1.
+
+    Words are cut to the bits that `bound` needs and redrawn when they reach it; fewer than half
+    are, so the number of rounds is logarithmic in `size`.
+    """
+    if not 1 <= bound <= 1 << WORD_BITS:
+        raise InvalidParameter("bound", bound, "must lie in 1..2^64", "draw several integers")
+    shift = np.uint64(WORD_BITS - max(1, (bound - 1).bit_length()))
+    largest = np.uint64(bound - 1)
+    drawn = uniform_words(size, source) >> shift
+    pending = np.flatnonzero(drawn > largest)
+    while pending.size:
+        drawn[pending] = uniform_words(pending.size, source) >> shift
+        pending = pending[drawn[pending] > largest]
+    return drawn
