@@ -1,1 +1,1 @@
-"""Placeholder docstring, replaced by its first resident."""
+"""How people are protected: budgets, calibration, accounting and exact noise on the integers."""

@@ -1,0 +1,87 @@
+"""The exact privacy of Gaussian noise (Balle and Wang, 2018), and its inverses.
+
+Everything depends on the ratio μ = sensitivity / σ. A Gaussian release of ratio μ is (ε, δ) private
+exactly when δ >= Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ). With a = ε/μ - μ/2, b = ε/μ + μ/2 and the Mills
+ratio R = Q/φ this is φ(a)(R(a) - R(b)), free of overflow, and it is evaluated in proven
+enclosures: what is returned is rounded to the safe side, so the claim holds in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+from noisewright.privacy.enclosure import exp_minus, mills_ratio, root_half_pi
+from noisewright.privacy.rounding import bracket, float_above
+from noisewright.privacy.rules import positive, probability
+
+_RELATIVE_BITS = 60  # width of an enclosure of δ relative to δ
+_SMALLEST_BITS = 1100  # δ below 2^-1100 lies under the smallest float
+
+
+@lru_cache(maxsize=4096)
+def gaussian_delta_enclosure(epsilon: Fraction, ratio: Fraction) -> tuple[Fraction, Fraction]:
+    """Enclose the least δ at which a Gaussian release of this ratio is (ε, δ) private."""
+    shift, half = epsilon / ratio, ratio / 2
+    a, b = shift - half, shift + half
+    if a * a > 2 * _SMALLEST_BITS:
+        return (Fraction(0), Fraction(1, 1 << _SMALLEST_BITS)) if a > 0 else _near_one()
+    precision, depth = 128, int(a * a)
+    while True:
+        lo, hi = _delta_at(a, b, precision, depth)
+        if (hi - lo) << _RELATIVE_BITS <= lo or precision > 1 << 14:
+            scale = 1 << (precision + depth)
+            return Fraction(max(lo, 0), scale), Fraction(min(hi, scale), scale)
+        precision *= 2
+
+
+def _near_one() -> tuple[Fraction, Fraction]:
+    return 1 - Fraction(1, 1 << _SMALLEST_BITS), Fraction(1)
+
+
+def _delta_at(a: Fraction, b: Fraction, precision: int, depth: int) -> tuple[int, int]:
+    """Enclose δ in units of 2^-(precision + depth); e^(-a²/2) alone needs the depth."""
+    exp_lo, exp_hi = exp_minus(a * a / 2, precision + depth)
+    c_lo, c_hi = root_half_pi(precision)
+    near, far = mills_ratio(abs(a), precision), mills_ratio(b, precision)
+    if a >= 0:
+        difference = max(near[0] - far[1], 0), max(near[1] - far[0], 0)
+        return exp_lo * difference[0] // (2 * c_hi), -(-exp_hi * difference[1] // (2 * c_lo))
+    one = 1 << (precision + depth)  # R(a) = sqrt(2π) e^(a²/2) - R(-a)
+    total = near[0] + far[0], near[1] + far[1]
+    return one + (-exp_hi * total[1] // (2 * c_lo)), one - exp_lo * total[0] // (2 * c_hi)
+
+
+def gaussian_delta(epsilon: float, ratio: float) -> float:
+    """Return the least δ for which ratio = sensitivity/σ is (ε, δ) private, rounded up."""
+    exact_epsilon = Fraction(0) if epsilon == 0 else positive("epsilon", epsilon)
+    return float_above(gaussian_delta_enclosure(exact_epsilon, positive("ratio", ratio))[1])
+
+
+@lru_cache(maxsize=1024)
+def gaussian_ratio(epsilon: float, delta: float) -> float:
+    """Return the largest sensitivity/σ that is (ε, δ) private, rounded down."""
+    exact_epsilon, exact_delta = positive("epsilon", epsilon), probability("delta", delta)
+
+    def private(ratio: float) -> bool:
+        return gaussian_delta_enclosure(exact_epsilon, Fraction(ratio))[1] <= exact_delta
+
+    return bracket(private, min(epsilon, 1.0))[0]
+
+
+def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
+    """Return the least σ that makes a release of this L2 sensitivity (ε, δ) private."""
+    exact = positive("sensitivity", sensitivity)
+    return float_above(exact / Fraction(gaussian_ratio(epsilon, delta)))
+
+
+def gaussian_epsilon(delta: float, ratio: float) -> float:
+    """Return the least ε for which ratio = sensitivity/σ is (ε, δ) private, rounded up."""
+    exact_delta, exact_ratio = probability("delta", delta), positive("ratio", ratio)
+
+    def too_small(epsilon: float) -> bool:
+        return gaussian_delta_enclosure(Fraction(epsilon), exact_ratio)[1] > exact_delta
+
+    if not too_small(0.0):
+        return 0.0
+    return bracket(too_small, ratio)[1]

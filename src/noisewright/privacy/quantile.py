@@ -1,0 +1,155 @@
+"""Quantiles of |Z| and of the exponential law in floats, with proven errors.
+
+Only IEEE additions, multiplications and tables computed in integers enter: no mathematical library
+has to be trusted. Uniforms arrive as integers j of 63 bits and stand for all of
+[j, j+1] / 2^63; the errors stated below hold for every point of that interval.
+
+**Gaussian.** u = Pr(|Z| >= z) is inverted by a Taylor series about the nearest node z_i = i/64.
+With w = (u_i - u)/|u'(z_i)| we have dz/dw = e^((z² - z_i²)/2), hence
+d^n z/dw^n = P_n(z) e^(n(z² - z_i²)/2), P_1 = 1, P_(n+1) = P_n' + n z P_n. The coefficients of these
+polynomials are not negative, so the Lagrange remainder is largest at the upper end of the last
+segment: with |w| <= e^(5/128)/128 and 8 terms it stays below 2^-45. The width of the
+interval of u costs 2^-63 e^(z²/2) sqrt(π/2) < 2^-44 (z <= 5 + 1/128); the rounding of u, of the
+table and of the sum costs less than 2^-49. Together below 2^-43; GAUSSIAN_ERROR is twice that.
+
+**Exponential.** -ln u = (63 - e) ln 2 - ln c - ln(1 + r), with j = 2^e m, 1/2 <= m < 1, c the
+centre of one of 128 equal parts and |r| <= 2^-8: five terms leave a remainder below 2^-50. The
+interval costs 2^-44, as only j >= 2^44 is handled; all rounding (of values up to 14) costs less
+than 2^-48. Together below 2^-43; LOGARITHM_ERROR is twice that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cache
+from math import factorial
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.privacy.enclosure import exp_minus, root_half_pi, two_sided_tail
+
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
+
+GAUSSIAN_ERROR = 2.0**-42
+LOGARITHM_ERROR = 2.0**-42
+GAUSSIAN_REACH = 5  # |Z| beyond it, one draw in two million, is left to integer arithmetic
+
+_PER_UNIT = 64
+_TERMS = 8
+_TABLE_BITS = 96
+_SMALLEST_FOR_LOGARITHM = np.uint64(1 << 44)
+_PARTS = 128
+_DIGITS = 40
+
+
+@dataclass(frozen=True)
+class _GaussianTable:
+    """Nodes in order of rising u; entry 0 stands for everything beyond the reach."""
+
+    bounds: Floats  # u between neighbouring nodes; position in it is the index of the node
+    nodes: Floats
+    tails: Floats
+    slopes: Floats
+    coefficients: tuple[Floats, ...]  # of w², w³, ..., w^_TERMS
+
+
+@cache
+def _gaussian_table() -> _GaussianTable:
+    nodes = [Fraction(i, _PER_UNIT) for i in range(GAUSSIAN_REACH * _PER_UNIT, -1, -1)]
+    half = Fraction(1, 2 * _PER_UNIT)
+    one = 1 << _TABLE_BITS
+    root = Fraction(root_half_pi(_TABLE_BITS)[0], one)
+
+    def column(values: list[Fraction]) -> Floats:
+        return np.array([0.0, *map(float, values)])
+
+    densities = [Fraction(exp_minus(z * z / 2, _TABLE_BITS)[0], one) / root for z in nodes]
+    polynomials = _inverse_polynomials()[1:]
+    return _GaussianTable(
+        bounds=np.array(
+            [float(Fraction(two_sided_tail(z + half, _TABLE_BITS)[0], one)) for z in nodes]
+        ),
+        nodes=column(nodes),
+        tails=column([Fraction(two_sided_tail(z, _TABLE_BITS)[0], one) for z in nodes]),
+        slopes=column([1 / density for density in densities]),
+        coefficients=tuple(
+            column([_evaluate(polynomial, z) / factorial(order) for z in nodes])
+            for order, polynomial in enumerate(polynomials, start=2)
+        ),
+    )
+
+
+def _inverse_polynomials() -> list[list[int]]:
+    """Return the coefficients, constant first, of P_1, ..., P_TERMS."""
+    found = [[1]]
+    for n in range(1, _TERMS):
+        last = found[-1]
+        derivative = [power * value for power, value in enumerate(last)][1:]
+        following = [0, *(n * value for value in last)]
+        for power, value in enumerate(derivative):
+            following[power] += value
+        found.append(following)
+    return found
+
+
+def _evaluate(polynomial: list[int], z: Fraction) -> Fraction:
+    value = Fraction(0)
+    for coefficient in reversed(polynomial):
+        value = value * z + coefficient
+    return value
+
+
+def gaussian_quantile(bits: Words) -> tuple[Floats, Mask]:
+    """Return z with Pr(|Z| >= z) = bits/2^63 to GAUSSIAN_ERROR, and where z is within reach."""
+    table = _gaussian_table()
+    u = bits * 2.0**-63
+    index = np.searchsorted(table.bounds, u)
+    w = table.tails.take(index)
+    w -= u
+    w *= table.slopes.take(index)
+    z = table.coefficients[-1].take(index)
+    for coefficient in table.coefficients[-2::-1]:
+        z *= w
+        z += coefficient.take(index)
+    z *= w
+    z += 1.0
+    z *= w
+    z += table.nodes.take(index)
+    return z, index > 0
+
+
+@cache
+def _logarithm_table() -> tuple[Floats, Floats, float]:
+    """Return 1/c and -ln c for the centres c of the parts of [1/2, 1), and ln 2."""
+    with localcontext(prec=_DIGITS):
+        centres = [Decimal(2 * (part + _PARTS) + 1) / (4 * _PARTS) for part in range(_PARTS)]
+        inverses = np.array([float(1 / centre) for centre in centres])
+        logarithms = np.array([float(-centre.ln()) for centre in centres])
+        return inverses, logarithms, float(Decimal(2).ln())
+
+
+def minus_log(bits: Words) -> tuple[Floats, Mask]:
+    """Return -ln(bits/2^63) to LOGARITHM_ERROR, and where the 63 bits suffice for that."""
+    inverses, logarithms, log_two = _logarithm_table()
+    enough = bits >= _SMALLEST_FOR_LOGARITHM
+    mantissa, exponent = np.frexp(np.where(enough, bits, _SMALLEST_FOR_LOGARITHM).astype(float))
+    part = (mantissa * (2 * _PARTS)).astype(np.int64)
+    centre = (part + 0.5) / (2 * _PARTS)
+    part -= _PARTS
+    r = (mantissa - centre) * inverses.take(part)
+    series = r * (1 / 5)
+    for order in (4, 3, 2, 1):
+        series = r * ((1 / order if order % 2 else -1 / order) + series)
+    return (63 - exponent) * log_two + logarithms.take(part) - series, enough
+
+
+def log_two_over_one_plus_exp_minus(x: Fraction) -> float:
+    """Return ln(2/(1 + e^-x)) for x > 0, to the nearest floats."""
+    with localcontext(prec=_DIGITS):
+        alpha = (-Decimal(x.numerator) / Decimal(x.denominator)).exp()
+        return float((2 / (1 + alpha)).ln())

@@ -1,0 +1,36 @@
+"""The rules numbers must keep; a number that keeps them comes back as the exact rational it is."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite
+from numbers import Rational, Real
+
+from noisewright.errors import InvalidParameter
+
+
+def number(name: str, value: object, remedy: str = "") -> Fraction:
+    """Return a finite real number exactly."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidParameter(name, value, "must be a number", remedy)
+    if isinstance(value, Rational):
+        return Fraction(value)
+    if not isfinite(value):
+        raise InvalidParameter(name, float(value), "must be finite", remedy)
+    return Fraction(float(value))
+
+
+def positive(name: str, value: object, remedy: str = "") -> Fraction:
+    """Return a finite number above zero exactly."""
+    exact = number(name, value, remedy)
+    if exact <= 0:
+        raise InvalidParameter(name, value, "must be > 0", remedy)
+    return exact
+
+
+def probability(name: str, value: object, remedy: str = "") -> Fraction:
+    """Return a number strictly between zero and one exactly."""
+    exact = number(name, value, remedy)
+    if not 0 < exact < 1:
+        raise InvalidParameter(name, value, "must lie strictly between 0 and 1", remedy)
+    return exact

@@ -1,0 +1,107 @@
+"""Slow, obvious privacy: arbitrary-precision laws, quantiles and divergences (mpmath)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from random import Random
+
+import mpmath
+import numpy as np
+
+PRECISION = 400
+
+
+class SeededSource:
+    """Reproducible bytes, for tests alone."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def bytes(self, count: int) -> bytes:
+        return self._random.bytes(count)
+
+
+class ScriptedSource:
+    """Chosen words first, then a chosen filling; counts the bytes it gave."""
+
+    def __init__(self, words: Iterable[int], filling: int | Random = 0) -> None:
+        self._script = b"".join(word.to_bytes(8, "little") for word in words)
+        self._filling = filling
+        self.given = 0
+
+    def bytes(self, count: int) -> bytes:
+        start, self.given = self.given, self.given + count
+        scripted = self._script[start : self.given]
+        missing = count - len(scripted)
+        if isinstance(self._filling, Random):
+            return scripted + self._filling.randbytes(missing)
+        return scripted + bytes([self._filling]) * missing
+
+
+def rational(value: float | Fraction) -> mpmath.mpf:
+    exact = Fraction(value)
+    return mpmath.mpf(exact.numerator) / exact.denominator
+
+
+def rounded_gaussian_survival(sigma: float) -> Callable[[int], mpmath.mpf]:
+    """Pr(|round(G)| >= m)."""
+    return lambda m: mpmath.erfc((2 * m - 1) / (2 * mpmath.sqrt(2) * rational(sigma)))
+
+
+def discrete_laplace_survival(scale: float) -> Callable[[int], mpmath.mpf]:
+    """Pr(|k| >= m)."""
+    s = rational(scale)
+    return lambda m: 2 * mpmath.exp(-m / s) / (1 + mpmath.exp(-1 / s))
+
+
+def discrete_gaussian_survival(sigma: float) -> Callable[[int], mpmath.mpf]:
+    """Pr(|k| >= m) by summing the weights; for moderate sigma only."""
+    s = rational(sigma)
+    weights = [mpmath.exp(-((k / s) ** 2) / 2) for k in range(int(40 * sigma) + 3)]
+    total = 2 * mpmath.fsum(weights) - 1
+    return lambda m: 2 * mpmath.fsum(weights[m:]) / total
+
+
+def exact_magnitude(survival: Callable[[int], mpmath.mpf], low: int, high: int, bits: int) -> int:
+    """#{m >= 1: U <= S(m)} for U anywhere in [low, high]/2^bits; demands that the answer is one."""
+    with mpmath.workprec(PRECISION):
+        answers = [_count(survival, mpmath.ldexp(end, -bits)) for end in (low, high)]
+    assert answers[0] == answers[1], "the bits do not decide this draw"
+    return answers[0]
+
+
+def _count(survival: Callable[[int], mpmath.mpf], u: mpmath.mpf) -> int:
+    high = 1
+    while u <= survival(high):
+        high *= 2
+    low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if u <= survival(middle) else (low, middle)
+    return low
+
+
+def cell_probabilities(survival: Callable[[int], mpmath.mpf], reach: int) -> np.ndarray:
+    """Pr(k) for |k| <= reach, as floats, from k = -reach."""
+    with mpmath.workprec(PRECISION):
+        tails = [mpmath.mpf(1), *(survival(m) for m in range(1, reach + 2))]
+        positive = [float((tails[m] - tails[m + 1]) / 2) for m in range(1, reach + 1)]
+        centre = float(tails[0] - tails[1])
+    return np.array([*positive[::-1], centre, *positive])
+
+
+def hockey_stick(cells: np.ndarray, shift: int, epsilon: float) -> float:
+    """Sum of max(0, P(k) - e^epsilon P(k - shift)): the exact delta of a shift on the grid."""
+    moved = np.zeros_like(cells)
+    moved[shift:] = cells[: len(cells) - shift]
+    return float(np.maximum(cells - np.exp(epsilon) * moved, 0).sum())
+
+
+def gaussian_delta(epsilon: float, ratio: float, digits: int = 60) -> mpmath.mpf:
+    """The textbook condition of the analytic Gaussian mechanism."""
+    with mpmath.workdps(digits):
+        e, m = rational(epsilon), rational(ratio)
+        # e^ε grows and both tails shrink: enough digits for the cancellation
+        with mpmath.extradps(int(e) + 700):
+            return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
