@@ -17,6 +17,7 @@ _HOMES = {
     "Factorization": "noisewright.norm.result",
     "NoisewrightError": "noisewright.errors",
     "Numeric": "noisewright.domain",
+    "Privacy": "noisewright.privacy.budget",
     "Workload": "noisewright.workload",
     "factorize": "noisewright.norm.factorize",
     "workload": "noisewright.workload",
