@@ -1,0 +1,181 @@
+"""Counting with DuckDB: one pass over the table, however many marginals are asked for.
+
+DuckDB reads, types and streams the columns; cells are found by vectorised lookups, the same code
+that encodes values everywhere else; each marginal is then one `bincount` of small integer codes.
+Counting in SQL (GROUPING SETS over the codes) was measured to be slower as soon as there are more
+than a few marginals; `benchmarks/counting.py` prints the ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from noisewright.domain import Attribute, Domain
+from noisewright.errors import DomainError, InvalidParameter, TooLarge
+from noisewright.tables.source import Source, Table, connect, open_table, unreadable
+
+Counts = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.unsignedinteger[Any]]
+
+_MOST_CELLS = 2**27  # one GiB of counts
+_CELLS_A_BATCH = 2**24  # rows × columns held as Arrow at once: some hundred MB of text
+_MOST_ROWS_A_BATCH = 2**20
+
+_WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BIGNUM")
+_NUMBERS = (*_WHOLE_NUMBERS, "FLOAT", "DOUBLE", "DECIMAL")
+_NULLS = {"text": "VARCHAR", "number": "DOUBLE", "boolean": "DOUBLE", "date": "DATE"}
+# An explicit offset makes the instant the same in every session; without one the text is taken as
+# it is written.
+_WITH_OFFSET = r"\d:\d\d[^a-zA-Z]*([zZ]|[+-]\d\d(:?\d\d)?)\s*$"
+
+
+class DuckDBCounter:
+    """Counts the cells of marginals; `marginals` is what a plan asks of a counting engine."""
+
+    def marginals(
+        self, source: Source, domain: Domain, subsets: Sequence[tuple[str, ...]]
+    ) -> list[Counts]:
+        """Return one flat array of counts per subset of attributes.
+
+        Cells are in C order of the subset's own order of attributes; the empty subset counts the
+        rows. All subsets are counted in one pass.
+        """
+        shapes = [_shape(domain, subset) for subset in subsets]
+        cells = sum(math.prod(shape) for shape in shapes)
+        if cells > _MOST_CELLS:
+            raise TooLarge(
+                f"the marginals have {cells} cells together, more than {_MOST_CELLS}; "
+                "ask for smaller marginals or for fewer at once"
+            )
+        counts = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
+        names = list(dict.fromkeys(name for subset in subsets for name in subset))
+        for rows, columns in _encoded(source, domain, names):
+            codes = dict(zip(names, columns, strict=True))
+            for subset, shape, total in zip(subsets, shapes, counts, strict=True):
+                _add(total, rows, [codes[name] for name in subset], shape)
+        return counts
+
+    def codes(
+        self, source: Source, domain: Domain, names: Sequence[str] | None = None
+    ) -> Iterator[tuple[Codes, ...]]:
+        """Yield batches of rows, in the table's order: the cell of every attribute asked for."""
+        chosen = domain.names if names is None else names
+        for _, columns in _encoded(source, domain, chosen):
+            yield tuple(columns)
+
+    def cells(self, source: Source, domain: Domain) -> Iterator[Counts]:
+        """Yield batches of rows, in the table's order: the flat cell of the whole domain."""
+        domain.require_indexable()
+        for columns in self.codes(source, domain):
+            yield _flat(columns, domain.shape).astype(np.int64)
+
+
+def _shape(domain: Domain, subset: Sequence[str]) -> tuple[int, ...]:
+    if len(set(subset)) < len(subset):
+        raise InvalidParameter("marginal", subset, "must not name an attribute twice")
+    return tuple(domain[name].size for name in subset)
+
+
+def _add(total: Counts, rows: int, columns: Sequence[Codes], shape: tuple[int, ...]) -> None:
+    """Add the rows of a batch to the counts of one marginal."""
+    if not columns:
+        total[0] += rows
+    elif total.size <= 4 * rows:
+        total += np.bincount(_flat(columns, shape), minlength=total.size)
+    else:  # more cells than rows: touch only those that occur
+        np.add.at(total, _flat(columns, shape), 1)
+
+
+def _flat(columns: Sequence[Codes], shape: tuple[int, ...]) -> Codes:
+    """Return flat cells in the smallest type that holds them, which is what makes it quick."""
+    kind = np.min_scalar_type(math.prod(shape))
+    flat = columns[0].astype(kind)
+    for column, size in zip(columns[1:], shape[1:], strict=True):
+        flat *= kind.type(size)
+        flat += column
+    return flat
+
+
+def _encoded(
+    source: Source, domain: Domain, names: Sequence[str]
+) -> Iterator[tuple[int, list[Codes]]]:
+    """Yield the number of rows of a batch and the cells of every attribute named."""
+    domain.require_reviewed()
+    attributes = [domain[name] for name in names]
+    with closing(connect()) as connection:
+        table = open_table(connection, source, names)
+        table.require(names)
+        typed = [_typed(table, attribute) for attribute in attributes]
+        for batch in _batches(table, typed or ["TRUE"]):
+            columns = [
+                attribute.encode(column).astype(np.min_scalar_type(attribute.size - 1))
+                for attribute, column in zip(attributes, batch.columns, strict=bool(attributes))
+            ]
+            yield batch.num_rows, columns
+
+
+def _batches(table: Table, expressions: list[str]) -> Iterator[pa.RecordBatch]:
+    """Stream the expressions; an engine's own exception quotes cells and never gets out."""
+    selected = ", ".join(f"{expression} AS c{i}" for i, expression in enumerate(expressions))
+    rows = min(_MOST_ROWS_A_BATCH, max(2048, _CELLS_A_BATCH // len(expressions)))
+    try:
+        reader = iter(table.relation.project(selected).to_arrow_reader(rows))
+        while (batch := next(reader, None)) is not None:
+            yield batch
+    except (duckdb.Error, pa.ArrowException, OSError):
+        raise unreadable(table.description) from None
+
+
+def _typed(table: Table, attribute: Attribute) -> str:
+    """Return SQL that reads the attribute's column in a type that the attribute encodes.
+
+    Only casts that cannot fail are used. Text that is no number, date or truth value becomes
+    NULL, that is, missing.
+    """
+    column, kind = f"#{table.position(attribute.name)}", table.type(attribute.name)
+    if kind.startswith("ENUM"):
+        column, kind = f"CAST({column} AS VARCHAR)", "VARCHAR"
+    base = kind.split("(")[0].removeprefix("U")
+    if kind in ('"NULL"', "NULL"):
+        return f"CAST(NULL AS {_NULLS[attribute.storage]})"
+    if kind == "VARCHAR":
+        return _read_text(column, attribute.storage)
+    if attribute.storage == "text":
+        return column if base in ("FLOAT", "DOUBLE", "DECIMAL") else f"CAST({column} AS VARCHAR)"
+    if attribute.storage == "date" and (kind == "DATE" or kind.startswith("TIMESTAMP")):
+        return column
+    if attribute.storage in ("number", "boolean") and (base in _NUMBERS or kind == "BOOLEAN"):
+        return f"CAST({column} AS DOUBLE)"
+    raise DomainError(
+        f"attribute {attribute.name!r} is declared as {attribute.kind}, but its column has the "
+        f"type {kind}; convert the column or correct the schema"
+    )
+
+
+def _read_text(column: str, storage: str) -> str:
+    if storage == "text":
+        return column
+    # `trim` also keeps DuckDB from pushing the cast into its CSV reader, where TRY_CAST turns into
+    # a cast that fails on the first bad cell (seen in 2.0).
+    text = f"trim({column})"
+    number = f"TRY_CAST({text} AS DOUBLE)"
+    if storage == "number":
+        return number
+    if storage == "boolean":
+        return (
+            f"CASE WHEN lower({text}) IN ('true', 't', 'yes', 'y') THEN 1.0 "
+            f"WHEN lower({text}) IN ('false', 'f', 'no', 'n') THEN 0.0 ELSE {number} END"
+        )
+    return (
+        f"CASE WHEN regexp_matches({text}, '{_WITH_OFFSET}') "
+        f"THEN make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMPTZ))) "
+        f"ELSE TRY_CAST({text} AS TIMESTAMP) END"
+    )

@@ -1,0 +1,208 @@
+"""Tables of any origin as DuckDB relations: files, Arrow tables, frames and relations.
+
+CSV files are read without DuckDB's sniffer. It drops lines that look like comments and may take a
+record for the header, whose text would then show up in a message; here the first line is the
+header, the delimiter is the one that makes sense of it, and every cell is text until an attribute
+says otherwise.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from noisewright.errors import DomainError, FileFormatError, InvalidParameter
+
+Source = Any  # a path, a glob, a list of paths, an Arrow table, a frame or a DuckDB relation
+_DELIMITERS = (",", ";", "\t", "|")
+_PARQUET = (".parquet", ".pq")
+_CSV = (".csv", ".tsv", ".txt")
+_COMPRESSION = (".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A relation and the names of its columns, which are referred to by position alone.
+
+    Positions need no quoting and know no case, so no column name can be misread as SQL.
+    """
+
+    relation: duckdb.DuckDBPyRelation
+    names: tuple[str, ...]
+    description: str
+
+    def position(self, name: str) -> int:
+        """Return the column's position, counted from one as in SQL."""
+        return self.names.index(name) + 1
+
+    def type(self, name: str) -> str:
+        """Return the column's DuckDB type."""
+        return str(self.relation.types[self.names.index(name)]).upper()
+
+    def require(self, names: Sequence[str]) -> None:
+        """Refuse a table that lacks one of the columns."""
+        # What the table does have stays unsaid: without a header its "names" are a person's values.
+        if absent := [name for name in names if name not in self.names]:
+            raise InvalidParameter(
+                "attributes",
+                absent,
+                f"have no column of that name in {self.description}",
+                "rename them in the schema or in the table (a CSV file's first line must be names)",
+            )
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open a private in-memory engine that never reaches for the network by itself."""
+    return duckdb.connect(config={"autoinstall_known_extensions": "false"})
+
+
+def open_table(
+    connection: duckdb.DuckDBPyConnection, source: Source, names: Sequence[str] = ()
+) -> Table:
+    """Return the source as a table; `names`, where known, help to read a CSV header."""
+    if isinstance(source, duckdb.DuckDBPyRelation):
+        return Table(source, tuple(source.columns), "the relation")
+    if isinstance(source, str | Path):
+        return _open_files(connection, _expand(source), names)
+    if isinstance(source, list | tuple) and source:
+        if not all(isinstance(path, str | Path) for path in source):
+            raise InvalidParameter("table", type(source).__name__, "must be a list of paths alone")
+        return _open_files(connection, [p for path in source for p in _expand(path)], names)
+    return _from_arrow(connection, _to_arrow(source, names))
+
+
+def _expand(path: str | Path) -> list[Path]:
+    literal = Path(path).expanduser()
+    if literal.is_file():
+        return [literal]
+    if literal.is_dir():
+        raise InvalidParameter("table", str(path), "is a directory", "give its files: dir/*.csv")
+    anchor = Path(literal.anchor)  # empty for a relative path
+    found = sorted(anchor.glob(str(literal.relative_to(anchor))))
+    if not found:
+        raise InvalidParameter("table", str(path), "does not exist", "check the path")
+    return found
+
+
+def _open_files(
+    connection: duckdb.DuckDBPyConnection, paths: list[Path], names: Sequence[str]
+) -> Table:
+    formats = {_format(path) for path in paths}
+    if len(formats) > 1:
+        raise InvalidParameter("table", [p.name for p in paths], "must all be of one format")
+    description = repr(str(paths[0])) + (" and others" if len(paths) > 1 else "")
+    patterns = [glob.escape(str(path)) for path in paths]
+    if formats == {"parquet"}:
+        try:
+            relation = connection.read_parquet(patterns)
+        except duckdb.Error:
+            raise unreadable(description) from None
+        return Table(relation, tuple(relation.columns), description)
+    columns, delimiter = _common_header(paths, names)
+    relation = connection.read_csv(
+        patterns,
+        auto_detect=False,
+        header=True,
+        columns={f"c{i}": "VARCHAR" for i in range(len(columns))},
+        delimiter=delimiter,
+        quotechar='"',
+        escapechar='"',
+    )
+    return Table(relation, columns, description)
+
+
+def _format(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSION:
+        suffixes.pop()
+    if suffixes and suffixes[-1] in _PARQUET:
+        return "parquet"
+    if suffixes and suffixes[-1] in _CSV:
+        return "csv"
+    known = ", ".join((*_CSV, *_PARQUET))
+    raise InvalidParameter("table", path.name, f"must end in one of {known}", "convert or rename")
+
+
+def _common_header(paths: list[Path], names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    header = _header(paths[0], names)
+    for path in paths[1:]:
+        if _header(path, names) != header:
+            raise FileFormatError(f"{str(path)!r} has other columns than {str(paths[0])!r}")
+    return header
+
+
+def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Return the first line's fields and the delimiter that makes the most of it."""
+    best: tuple[tuple[bool, int], tuple[str, ...], str] | None = None
+    for delimiter in _DELIMITERS:
+        try:
+            with pa.input_stream(str(path)) as stream:
+                lines = (line.decode("utf-8-sig") for line in _lines(stream))
+                fields = tuple(next(csv.reader(lines, delimiter=delimiter), []))
+        except (OSError, UnicodeDecodeError, csv.Error):
+            raise unreadable(repr(str(path))) from None
+        rank = (bool(names) and set(names) <= set(fields), len(fields))
+        if best is None or rank > best[0]:
+            best = (rank, fields, delimiter)
+    if best is None or not best[1]:
+        raise FileFormatError(f"{str(path)!r} has no header line; its first line must be names")
+    return best[1:]
+
+
+def _lines(stream: pa.NativeFile) -> Any:
+    """Yield lines; Arrow's own iterator reads compressed files a chunk, not a line, at a time."""
+    import io
+
+    return io.BufferedReader(stream)
+
+
+def _to_arrow(source: Source, names: Sequence[str]) -> pa.Table:
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.RecordBatchReader):
+        source = source.read_all()
+    if isinstance(source, pa.Table):
+        return source
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(source)
+    except TypeError:
+        raise InvalidParameter(
+            "table",
+            type(source).__name__,
+            "must be a CSV or Parquet path, an Arrow table, a pandas or polars frame or a DuckDB "
+            "relation",
+        ) from None
+    frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
+    known = [name for name in frame.columns if name in names] or list(frame.columns)
+    try:
+        table: pa.Table = frame.select(known).to_arrow()
+    except Exception:  # conversions of mixed columns fail in many ways, all of which quote cells
+        raise DomainError(
+            f"the frame's columns ({', '.join(known)}) must each hold values of one type; convert "
+            "the mixed ones to text"
+        ) from None
+    return table
+
+
+def _from_arrow(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> Table:
+    names = tuple(table.column_names)
+    # DuckDB renames columns that differ in case alone; give it names that cannot clash.
+    relation = connection.from_arrow(table.rename_columns([f"c{i}" for i in range(len(names))]))
+    return Table(relation, names, "the table")
+
+
+def unreadable(description: str) -> FileFormatError:
+    """Return the error for a file that the engine cannot read, without the engine's own words."""
+    return FileFormatError(
+        f"{description} cannot be read: a line is malformed, the file is not UTF-8 text or it is "
+        "damaged (the engine's message is withheld, since it quotes records)"
+    )

@@ -1,0 +1,188 @@
+"""Marginals are counted exactly, from any source, and no error carries a record."""
+
+import gzip
+import itertools
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from noisewright.domain import Boolean, Categorical, Domain, Numeric
+from noisewright.errors import DomainError, FileFormatError, InvalidParameter, TooLarge
+from noisewright.tables import engine
+from noisewright.tables.engine import DuckDBCounter
+
+DOMAIN = Domain(
+    [
+        Numeric("age", [0, 18, 65, 120], integer=True, outside="clip"),
+        Categorical("sex", ["F", "M"], outside="other"),
+        Boolean("citizen", missing="other"),
+    ]
+)
+SECRET = "Ada Lovelace"
+
+
+def people(rows: int, seed: int = 7) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(-5, 130, rows),
+            "sex": rng.choice(["F", "M", "X"], rows),
+            "citizen": rng.choice([True, False, None], rows),
+            "unused": SECRET,
+        }
+    )
+
+
+def slow_counts(frame: pd.DataFrame, subset: tuple[str, ...]) -> np.ndarray:
+    cells = {
+        "age": [0 if a < 18 else 1 if a < 65 else 2 for a in frame["age"]],
+        "sex": [{"F": 0, "M": 1}.get(s, 2) for s in frame["sex"]],
+        "citizen": [2 if c is None else int(c) for c in frame["citizen"]],
+    }
+    counts = np.zeros([3] * len(subset), dtype=np.int64)
+    for row in range(len(frame)):
+        counts[tuple(cells[name][row] for name in subset)] += 1
+    return counts.ravel()
+
+
+SUBSETS = [
+    subset for k in range(4) for subset in itertools.permutations(("age", "sex", "citizen"), k)
+]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_every_marginal_from_every_source(rows: int, tmp_path: Path, monkeypatch) -> None:
+    frame = people(rows)
+    expected = [slow_counts(frame, subset) for subset in SUBSETS]
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    frame.to_csv(tmp_path / "table[1]*.csv.gz", index=False)
+    frame.to_csv(tmp_path / "table.tsv", index=False, sep="\t")
+    frame.to_csv(tmp_path / "semicolon.txt", index=False, sep=";")
+    frame.iloc[: rows // 3].to_csv(tmp_path / "part1.csv", index=False)
+    frame.iloc[rows // 3 :].to_csv(tmp_path / "part2.csv", index=False)
+    frame.to_parquet(tmp_path / "table.parquet", index=False)
+    monkeypatch.setattr(engine, "_MOST_ROWS_A_BATCH", 64)  # several batches, several chunks
+    for source in (
+        frame,
+        pa.Table.from_pandas(frame),
+        pa.Table.from_pandas(frame).to_reader(),
+        duckdb.from_df(frame),
+        tmp_path / "table.csv",
+        str(tmp_path / "table[1]*.csv.gz"),
+        tmp_path / "table.tsv",
+        tmp_path / "semicolon.txt",
+        tmp_path / "part*.csv",
+        [tmp_path / "part2.csv", tmp_path / "part1.csv"],
+        tmp_path / "table.parquet",
+    ):
+        counts = DuckDBCounter().marginals(source, DOMAIN, SUBSETS)
+        for count, wanted in zip(counts, expected, strict=True):
+            assert count.dtype == np.int64
+            assert count.tolist() == wanted.tolist()
+
+
+def test_flat_cells_of_the_whole_domain() -> None:
+    frame = people(200)
+    cells = np.concatenate(list(DuckDBCounter().cells(frame, DOMAIN)))
+    assert np.bincount(cells, minlength=27).tolist() == slow_counts(frame, DOMAIN.names).tolist()
+
+
+def test_sparse_marginals_and_awkward_shapes() -> None:
+    domain = Domain(
+        [Categorical("one", ["x"]), Numeric.integers("wide", 0, 255), Numeric.integers("n", 0, 999)]
+    )
+    table = pa.table({"one": ["x"] * 3, "wide": [0, 255, 255], "n": [5, 999, 999]})
+    counts = DuckDBCounter().marginals(table, domain, [("one", "wide"), ("wide", "n")])
+    assert {int(i): int(counts[0][i]) for i in counts[0].nonzero()[0]} == {0: 1, 255: 2}
+    assert {int(i): int(counts[1][i]) for i in counts[1].nonzero()[0]} == {5: 1, 255_999: 2}
+
+
+def test_names_are_never_read_as_sql_nor_confused_by_case() -> None:
+    names = ['a"b; DROP TABLE people; --', "A", "a", "#2", "c0", "select"]
+    domain = Domain([Categorical(name, ["x", "y"]) for name in names])
+    for position, name in enumerate(names):
+        table = pa.table({other: ["y" if other == name else "x"] for other in names})
+        codes = next(DuckDBCounter().codes(table, domain))
+        assert [int(code[0]) for code in codes] == [int(i == position) for i in range(len(names))]
+
+
+def test_lines_that_look_like_comments_count(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('sex,note\n#F,"a\nb"\n"F",\nF,"x,""y"""\n', encoding="utf-8-sig")
+    domain = Domain([Categorical("sex", ["F", "#F"])])
+    assert DuckDBCounter().marginals(path, domain, [("sex",)])[0].tolist() == [2, 1]
+
+
+def refusal(source: object, subsets=(("age",),), domain: Domain = DOMAIN) -> str:
+    with pytest.raises((DomainError, FileFormatError, InvalidParameter, TooLarge)) as caught:
+        DuckDBCounter().marginals(source, domain, list(subsets))
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+def test_missing_columns_are_named_and_present_ones_are_not(tmp_path: Path) -> None:
+    assert "attributes=['age'] have no column" in refusal(people(3).drop(columns="age"))
+    path = tmp_path / "headless.csv"
+    path.write_text(f"{SECRET},F,1\n")
+    assert "first line must be names" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"age,sex\n1,F\n{SECRET},F,1\n".encode(), "cannot be read"),
+        (f"age,sex\n{SECRET}\xe9,F\n".encode("latin-1"), "cannot be read"),
+        (b"\xff\xfe\x00age\n", "cannot be read"),
+        (b"", "has no header line"),
+    ],
+)
+def test_damaged_csv_files(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_bytes(content)
+    assert message in refusal(tmp_path / "bad.csv", [("age", "sex")])
+    with gzip.open(tmp_path / "bad.csv.gz", "wb") as file:
+        file.write(content)
+    assert message in refusal(tmp_path / "bad.csv.gz", [("age", "sex")])
+
+
+def test_damaged_and_foreign_files(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_pandas(people(50)), tmp_path / "whole.parquet")
+    content = (tmp_path / "whole.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(content[: len(content) // 2])
+    assert "cannot be read" in refusal(tmp_path / "cut.parquet")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"age\n" + b"17\n" * 9999)[:60])
+    assert "cannot be read" in refusal(tmp_path / "cut.csv.gz")
+    (tmp_path / "table.xlsx").write_bytes(b"")
+    assert "must end in one of" in refusal(tmp_path / "table.xlsx")
+    assert "does not exist" in refusal(tmp_path / "absent.csv")
+    assert "is a directory" in refusal(tmp_path)
+    assert "one format" in refusal([tmp_path / "whole.parquet", tmp_path / "cut.csv.gz"])
+
+
+def test_files_of_one_table_must_agree(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,sex\n1,F\n")
+    (tmp_path / "b.csv").write_text("sex,age\nF,1\n")
+    assert "other columns" in refusal(tmp_path / "*.csv")
+
+
+def test_what_is_not_a_table() -> None:
+    assert "must be a CSV or Parquet path" in refusal(42)
+    assert "list of paths alone" in refusal([SECRET, 1])
+    mixed = pd.DataFrame({"age": [1, SECRET, None]}, dtype=object)
+    assert "values of one type" in refusal(mixed)
+    assert "DATE" in refusal(pa.table({"age": pa.array([1], pa.date32())}))
+    assert "[]" in refusal(pa.table({"age": [[1]]}))
+
+
+def test_unsuitable_requests() -> None:
+    assert "must not name an attribute twice" in refusal(people(3), [("age", "age")])
+    assert "attribute='height' is not in the domain" in refusal(people(3), [("height",)])
+    wide = Domain([Numeric.integers(name, 0, 9999) for name in "abc"])
+    assert "1000000000000 cells" in refusal(people(3), [("a", "b", "c")], wide)
+    assert "reviewed: true" in refusal(people(3), domain=Domain(DOMAIN.attributes, reviewed=False))
