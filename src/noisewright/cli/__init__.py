@@ -15,6 +15,7 @@ from noisewright.errors import NoisewrightError
 
 # name: (where the click command lives, its line in `noisewright --help`)
 COMMANDS = {
+    "norm": ("noisewright.cli.norm:norm", "How hard a workload is: least error and its proof."),
     "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
 }
 

@@ -7,12 +7,15 @@ operator, less a margin for rounding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+from math import fsum, prod, sqrt
+
 import numpy as np
 
+from noisewright.norm.rounding import EPSILON, inward
 from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray, Workload
-
-EPSILON = float(np.finfo(np.float64).eps)
 
 _SMALL = 2**23  # entries of a matrix whose SVD is still quick
 
@@ -87,3 +90,21 @@ def nuclear_of_prefix(a: FloatArray | None, b: FloatArray) -> float:
     values = eigvalsh_tridiagonal(np.zeros(2 * n), off)[n:]
     margin = 8 * EPSILON * float(values[-1])
     return float(np.sum(1 / (values + margin))) * (1 - 2 * n * EPSILON)
+
+
+def nuclear_of_marginals(
+    sizes: Sequence[int], tables: Sequence[tuple[int, ...]], weights: FloatArray, a: FloatArray
+) -> float:
+    """A family of marginals' bound at uniform column weights and row weight a_S on each table.
+
+    The singular values of the weighted workload are √(Σ_{S⊇T} a_S w_S²/Q_S) on the interaction of
+    the attributes T, Π_{i∈T}(n_i − 1) times.
+    """
+    squares: dict[tuple[int, ...], float] = {}
+    for table, weight, mass in zip(tables, weights.tolist(), a.tolist(), strict=True):
+        share = mass * weight**2 / prod(sizes[i] for i in table)
+        for length in range(len(table) + 1):
+            for block in combinations(table, length):
+                squares[block] = squares.get(block, 0.0) + share
+    terms = (sqrt(v) * prod(sizes[i] - 1 for i in block) for block, v in squares.items())
+    return inward(fsum(terms), len(tables))

@@ -8,9 +8,9 @@ from typing import Any
 
 from noisewright.errors import InvalidParameter
 from noisewright.norm.operators import Reconstruction
-from noisewright.norm.result import Certificate, Factorization, Solved
+from noisewright.norm.result import Certificate, Factorization, Settings, Solved
 from noisewright.norm.solver import Weights
-from noisewright.norm.structure import Settings, solve_part
+from noisewright.norm.structure import solve_part
 from noisewright.workload.base import Workload
 from noisewright.workload.text import workload as as_workload
 
@@ -20,7 +20,7 @@ ITERATIONS = 2000
 
 def factorize(
     workload: Workload | str | Any,
-    norm: float = 2,
+    norm: float | str = 2,
     *,
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
@@ -73,7 +73,7 @@ def describe(solved: Solved, settings: Settings) -> str:
     return "; ".join([first, *solved.notes])
 
 
-def check_norm(norm: float) -> float:
+def check_norm(norm: float | str) -> float:
     """Refuse exponents outside 2 ≤ norm ≤ ∞."""
     try:
         value = float(norm)

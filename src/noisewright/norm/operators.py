@@ -233,3 +233,58 @@ class Reconstruction(Operator):
     def rmatvec(self, y: FloatArray) -> FloatArray:
         """Adjoint."""
         return self.inverse.rmatvec(np.asarray(self.workload.rmatvec(y), dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked(Operator):
+    """Maps over the same columns, one below the other."""
+
+    parts: tuple[Operator, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows add up."""
+        return sum(part.shape[0] for part in self.parts), self.parts[0].shape[1]
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """The images, one after the other."""
+        return np.concatenate([part.matvec(x) for part in self.parts])
+
+    def rmatvec(self, y: FloatArray) -> FloatArray:
+        """The sum of the adjoint images."""
+        ends = np.cumsum([part.shape[0] for part in self.parts])
+        pieces = zip(self.parts, np.split(y, ends[:-1]), strict=True)
+        return np.asarray(sum(part.rmatvec(piece) for part, piece in pieces))
+
+    def column_norms(self) -> FloatArray:
+        """Squares add up."""
+        return np.asarray(np.sqrt(sum(part.column_norms() ** 2 for part in self.parts)))
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Operator):
+    """One column that holds each value a number of times: weights that are equal within a table."""
+
+    values: FloatArray
+    counts: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """As many rows as repetitions."""
+        return sum(self.counts), 1
+
+    def _column(self) -> FloatArray:
+        return np.repeat(self.values, self.counts)
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """The column times a number, or times a row of numbers."""
+        return np.asarray(np.multiply.outer(self._column(), x[0]))
+
+    def rmatvec(self, y: FloatArray) -> FloatArray:
+        """Inner products with the column."""
+        return np.asarray(self._column() @ y)[None]
+
+
+def uniform(size: int, total_power: float) -> Operator:
+    """The weight size^-total_power on every coordinate."""
+    return Scaled(float(size) ** -total_power, Adjoint(OnTable((size,), (), Eye(1))))

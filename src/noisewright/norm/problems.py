@@ -12,11 +12,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.norm.rounding import EPSILON
 from noisewright.norm.solver import Spectrum, Weights
 
 FloatArray = npt.NDArray[np.float64]
-
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.norm.operators import Operator
+from noisewright.norm.solver import Weights
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the solver is asked for."""
+
+    norm: float
+    tolerance: float
+    iterations: int
+    start: Weights | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import singledispatch
 from math import prod
 from typing import Protocol
@@ -18,7 +18,17 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.norm import certificate
-from noisewright.norm.operators import Adjoint, Dense, Eye, Kronecker, OnTable, Operator, Scaled
+from noisewright.norm.families import attribute_sizes, marginal_family, solve_family
+from noisewright.norm.operators import (
+    Adjoint,
+    Dense,
+    Eye,
+    Kronecker,
+    OnTable,
+    Operator,
+    Scaled,
+    uniform,
+)
 from noisewright.norm.problems import (
     DenseProblem,
     Factors,
@@ -28,26 +38,17 @@ from noisewright.norm.problems import (
     prefix_gram_inverse,
     ranges_gram_inverse,
 )
-from noisewright.norm.result import Solved
+from noisewright.norm.result import Settings, Solved
+from noisewright.norm.rounding import inward, mean_factor, outward
 from noisewright.norm.solver import Problem, Weights, dual_exponent, error_norm, solve
-from noisewright.workload.algebra import Kron, Weighted
+from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Identity, Prefix, Ranges, Total
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.marginals import Marginals, OnAttributes
 from noisewright.workload.tensor import column_kron
 
 LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
 LARGEST_ROWS = 2**26  # entries of an explicit matrix of rows
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the solver is asked for."""
-
-    norm: float
-    tolerance: float
-    iterations: int
-    start: Weights | None = None
 
 
 class _Solvable(Problem, Protocol):
@@ -55,28 +56,18 @@ class _Solvable(Problem, Protocol):
         """The factorization at these weights."""
 
 
-def outward(value: float, terms: int) -> float:
-    """Rounded up by the error a computation over `terms` terms can have made."""
-    return value * (1 + 4 * (terms + 4) * float(np.finfo(np.float64).eps))
-
-
-def mean_factor(queries: int, norm: float) -> float:
-    """What turns an ℓp norm over queries into a p-th mean."""
-    return 1.0 if math.isinf(norm) else float(queries) ** (-1 / norm)
-
-
 def column(values: FloatArray) -> Operator:
     """A weight vector as a one-column operator."""
     return Dense(values[:, None])
 
 
-def uniform(size: int, total_power: float) -> Operator:
-    """The weight size^-total_power on every coordinate."""
-    return Scaled(float(size) ** -total_power, Adjoint(OnTable((size,), (), Eye(1))))
-
-
 @singledispatch
 def solve_part(workload: Workload, settings: Settings) -> Solved:
+    """The best factorization of a workload, by its structure."""
+    return solve_generic(workload, settings)
+
+
+def solve_generic(workload: Workload, settings: Settings) -> Solved:
     """The best factorization of a workload known only as an operator."""
     norm, n = settings.norm, workload.size
     if n > LARGEST_EIGENPROBLEM:
@@ -213,7 +204,7 @@ def _(workload: Weighted, settings: Settings) -> Solved:
         inverse=inner.inverse,
         errors=lambda: weight * inner.errors(),
         value=outward(weight * inner.value, 1),
-        bound=weight * inner.bound * (1 - 4 * float(np.finfo(np.float64).eps)),
+        bound=inward(weight * inner.bound, 1),
         rows=inner.rows,
         columns=inner.columns,
         iterations=inner.iterations,
@@ -245,6 +236,17 @@ def _(workload: OnAttributes, settings: Settings) -> Solved:
     )
 
 
+@solve_part.register(Stack)
+@solve_part.register(Marginals)
+def _(workload: Workload, settings: Settings) -> Solved:
+    family = marginal_family(workload)
+    if family is not None:
+        sizes = attribute_sizes(workload)
+        assert sizes is not None
+        return solve_family(sizes, family, settings)
+    return solve_generic(workload, settings)
+
+
 @solve_part.register
 def _(workload: Kron, settings: Settings) -> Solved:
     # Relative gaps add up, so each factor has to do better than the whole.
@@ -257,8 +259,7 @@ def _(workload: Kron, settings: Settings) -> Solved:
         inverse=Kronecker(tuple(part.inverse for part in parts)),
         errors=lambda: column_kron([part.errors() for part in parts]),
         value=outward(prod(part.value for part in parts), len(parts)),
-        bound=prod(part.bound for part in parts)
-        * (1 - 4 * len(parts) * float(np.finfo(float).eps)),
+        bound=inward(prod(part.bound for part in parts), len(parts)),
         rows=Kronecker(tuple(rows)) if settings.norm > 2 else None,
         columns=Kronecker(tuple(part.columns for part in parts)),
         iterations=sum(part.iterations for part in solved.values()),

@@ -1,0 +1,44 @@
+"""`noisewright norm`: the fields scripts rely on, several norms, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from noisewright import cli
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli.main, ["norm", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_json_has_the_fields_scripts_rely_on() -> None:
+    code, out, _ = run("prefix:64", "--norm", "2", "--json")
+    fields = json.loads(out)
+    assert code == 0
+    assert {"workload", "queries", "size", "norm", "value", "lower_bound", "gap", "seconds"} <= set(
+        fields
+    )
+    assert fields["value"] == pytest.approx(2.09986, abs=5e-6)
+    assert 0 <= fields["gap"] <= 1e-6
+
+
+def test_several_norms_make_a_list_or_a_table() -> None:
+    code, out, _ = run("ranges:8", "--norm", "2", "--norm", "inf", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [row["norm"] for row in rows] == [2.0, "inf"]
+    code, out, _ = run("ranges:8", "--norm", "2", "--norm", "4", "--norm", "inf")
+    assert code == 0
+    assert "36 queries over 8 cells" in out
+    assert out.count("converged") == 3
+
+
+@pytest.mark.parametrize("norm", ["1", "nan", "two"])
+def test_bad_norms_exit_with_two(norm: str) -> None:
+    code, out, err = run("prefix:8", "--norm", norm)
+    assert (code, out) == (2, "")
+    assert "norm=" in err
