@@ -1,0 +1,111 @@
+"""One attribute split in two: its total, and integer contrasts that vanish on a reference.
+
+Let b be any vector of sum one and C integer rows of rank n − 1 with C b = 0. A query w on the
+attribute is then (w·b)·1ᵀ + (wE)·C with one fixed E, so products of totals and contrasts over many
+attributes split every query without overlap, and the variances of the parts add. With b uniform
+these are the classical interactions. Other references matter for cumulative queries: X = AᵀA of
+*any* full-rank strategy is α·11ᵀ + CᵀC for b = X⁻¹1/(1ᵀX⁻¹1) and α = 1/(1ᵀX⁻¹1), so nothing is
+lost on one attribute, and nothing on Kronecker products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.base import FloatArray
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """Integer contrasts of one attribute and the reference vector on which they vanish."""
+
+    contrasts: Integers
+
+    @property
+    def size(self) -> int:
+        """Number of values of the attribute."""
+        return int(self.contrasts.shape[1])
+
+    @cached_property
+    def reference(self) -> FloatArray:
+        """b: the vector of sum one on which every contrast is zero."""
+        return reference_of(self.contrasts)
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """E = (I − b1ᵀ)C⁺: the least-squares way back from contrasts to cells of total zero."""
+        return inverse_of(self.contrasts)
+
+    @cached_property
+    def length(self) -> int:
+        """Largest squared Euclidean length of a column."""
+        return int((self.contrasts.astype(object) ** 2).sum(axis=0).max()) if self.size > 1 else 0
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Covariance of the cells per unit variance of every contrast, totals aside."""
+        return np.asarray(self.inverse @ self.inverse.T)
+
+    def total_variance(self, gram: FloatArray) -> float:
+        """g = bᵀGb: what unit variance of the total adds to the queries with Gram matrix G."""
+        return float(self.reference @ gram @ self.reference)
+
+    def contrast_variance(self, gram: FloatArray) -> float:
+        """t = ‖C‖²·tr(G E Eᵀ): what contrasts add when their sensitivity is scaled to one."""
+        return float(self.length) * float(np.einsum("ij,ij->", gram, self.covariance))
+
+
+def reference_of(contrasts: Integers) -> FloatArray:
+    """The vector of sum one on which the rows vanish; uniform, exactly, for zero-sum rows."""
+    rows, size = contrasts.shape
+    if not contrasts.sum(axis=1).any():
+        return np.full(size, 1.0 / size)
+    if rows != size - 1:
+        raise InvalidParameter("contrasts", contrasts.shape, "must be n − 1 rows, or sum to zero")
+    return _square_inverse(contrasts)[0]
+
+
+def inverse_of(contrasts: Integers) -> FloatArray:
+    """E with E·C = I − b1ᵀ and of least length."""
+    if contrasts.sum(axis=1).any():
+        return _square_inverse(contrasts)[1]
+    return np.linalg.pinv(contrasts.astype(np.float64))
+
+
+def _square_inverse(contrasts: Integers) -> tuple[FloatArray, FloatArray]:
+    """b and E: the inverse of the total and n − 1 contrasts on top of each other."""
+    scale = float(np.abs(contrasts).max())
+    matrix = np.concatenate([np.full((1, contrasts.shape[1]), scale), contrasts])
+    inverse = np.linalg.inv(matrix)
+    return inverse[:, 0] * scale, inverse[:, 1:]
+
+
+def centred(size: int) -> Axis:
+    """Every cell against the mean of all, times n: a tight frame, so no rounding is needed.
+
+    CᵀC is exactly n²(I − 11ᵀ/n): the same information as orthonormal contrasts under equal noise,
+    with entries no larger than n.
+    """
+    if size == 1:
+        return Axis(np.zeros((0, 1), dtype=np.int64))
+    if size == 2:
+        return Axis(np.array([[1, -1]], dtype=np.int64))
+    return Axis(size * np.eye(size, dtype=np.int64) - 1)
+
+
+def from_strategy(strategy: FloatArray, bits: int) -> Axis:
+    """The contrasts of a full-rank real strategy, rounded; the reference follows the rounding."""
+    x = strategy.T @ strategy
+    ones = np.ones(len(x))
+    solved = np.linalg.solve(x, ones)
+    values, vectors = np.linalg.eigh(x - 1.0 / solved.sum())
+    rows = np.sqrt(np.maximum(values[1:], 0.0))[:, None] * vectors[:, 1:].T
+    integers = np.rint(rows * (2.0**bits / np.abs(rows).max())).astype(np.int64)
+    return Axis(integers)
