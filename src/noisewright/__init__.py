@@ -20,6 +20,8 @@ _HOMES = {
     "Privacy": "noisewright.privacy.budget",
     "Workload": "noisewright.workload",
     "factorize": "noisewright.norm.factorize",
+    "load": "noisewright.api",
+    "plan": "noisewright.api",
     "workload": "noisewright.workload",
 }
 

@@ -1,1 +1,1 @@
-"""Placeholder docstring, replaced by its first resident."""
+"""The trusted curator: strategies measured exactly on a grid, and the answers they give."""

@@ -1,1 +1,1 @@
-"""Placeholder docstring, replaced by its first resident."""
+"""Plans: which mechanism, how much noise, and the answers it will give."""

@@ -17,7 +17,9 @@ from noisewright.errors import InvalidParameter, TooLarge
 if TYPE_CHECKING:
     from scipy.sparse.linalg import LinearOperator
 
+    from noisewright.domain import Domain
     from noisewright.workload.gram import Gram
+    from noisewright.workload.spec import Questions
 
 FloatArray = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -139,6 +141,13 @@ class Workload(ABC):
             matmat=self.matvec,
             rmatmat=self.rmatvec,
         )
+
+    @staticmethod
+    def from_spec(source: Any, domain: Domain) -> Questions:
+        """Questions about a table by attribute name, from YAML text, a path or plain values."""
+        from noisewright.workload.spec import questions
+
+        return questions(source, domain)
 
     def __add__(self, other: Workload) -> Workload:
         from noisewright.workload.algebra import stack

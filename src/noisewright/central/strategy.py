@@ -1,0 +1,258 @@
+"""Strategies as stacks of integer blocks: exact measurement, sensitivity, reconstruction.
+
+A block measures the marginal table of a few attributes by one small integer matrix per attribute
+(their Kronecker product; all other attributes are summed out) under noise of its own scale. A dense
+strategy is one block on one axis; a Kronecker strategy one block on several; a strategy for tables
+of many attributes is a stack of blocks whose row spaces are orthogonal. Orthogonality is checked,
+in integers, since the least-squares answer is then the sum of what each block says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.rounding import float_above
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import FloatArray, check_neighbours, check_order
+from noisewright.workload.tensor import apply_along_axes
+from noisewright.workload.terms import Term
+
+Integers = npt.NDArray[np.int64]
+Table = tuple[int, ...]
+Marginal = Callable[[Table], Integers]
+"""Gives the exact counts of a marginal table, as a tensor over its attributes."""
+
+_LARGEST = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Integer measurements, `multiplier` times ⊗ factors, of one marginal table.
+
+    Its noise has `noise` times the strategy's scale. The multiplier makes the grid fine: counts
+    become multiples of it, the noise does not.
+    """
+
+    attributes: Table
+    factors: tuple[Integers, ...]
+    noise: float = 1.0
+    multiplier: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Number of measured integers."""
+        return prod(len(factor) for factor in self.factors)
+
+    @cached_property
+    def inverses(self) -> tuple[FloatArray, ...]:
+        """Pseudo-inverse of every factor."""
+        return tuple(np.linalg.pinv(factor.astype(np.float64)) for factor in self.factors)
+
+    @cached_property
+    def zero_sum(self) -> tuple[bool, ...]:
+        """Which factors see only differences: every row sums to zero, exactly."""
+        return tuple(not factor.sum(axis=1).any() for factor in self.factors)
+
+    def measure(self, table: Integers) -> Integers:
+        """Exact integers; refuses counts so large that 64 bits might overflow."""
+        growth = prod(int(np.abs(factor).sum(axis=1).max()) for factor in self.factors)
+        growth *= self.multiplier
+        if growth * int(np.abs(table).max(initial=0)) >= _LARGEST:
+            raise TooLarge(
+                "the table's counts are too large for exact 64-bit measurement with this plan; "
+                "plan again with fewer quantisation bits"
+            )
+        maps = [(*factor.shape, factor.__matmul__) for factor in self.factors]
+        measured = apply_along_axes(maps, table.reshape(-1))
+        return np.asarray(self.multiplier * measured, dtype=np.int64)
+
+    def change(self, order: int, neighbours: str) -> Fraction:
+        """Bound on the order-th power of the change one neighbour makes, in units of the noise."""
+        scale = (Fraction(self.noise) / self.multiplier) ** order
+        powers = [
+            int((np.abs(factor.astype(object)) ** order).sum(axis=0).max())
+            for factor in self.factors
+        ]
+        largest = prod(powers)
+        if neighbours == "add-remove":
+            return Fraction(largest) / scale
+        if not self.factors:
+            return Fraction(0)
+        if order == 1:
+            return Fraction(self._largest_l1_distance(largest)) / scale
+        return Fraction(2 * largest - 2 * self._smallest_product()) / scale
+
+    def _smallest_product(self) -> int:
+        """Least inner product of two columns, by interval products over the factors."""
+        low, high = 1, 1
+        for factor in self.factors:
+            gram = _exact_gram(factor)
+            ends = [e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))]
+            low, high = min(ends), max(ends)
+        return low
+
+    def _largest_l1_distance(self, largest: int) -> int:
+        if len(self.factors) > 1 or self.factors[0].shape[1] > 2048:
+            return 2 * largest
+        columns = self.factors[0].T
+        return max(int(np.abs(columns - column).sum(axis=1).max()) for column in columns)
+
+
+def _exact_gram(factor: Integers) -> npt.NDArray[Any]:
+    bound = int(np.abs(factor).max()) ** 2 * len(factor)
+    work = factor if bound < _LARGEST else factor.astype(object)
+    return np.asarray(work.T @ work)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockStrategy:
+    """Blocks with mutually orthogonal row spaces over attributes with `sizes` values."""
+
+    sizes: tuple[int, ...]
+    blocks: tuple[Block, ...]
+
+    def __post_init__(self) -> None:
+        for block in self.blocks:
+            if [f.shape[1] for f in block.factors] != [self.sizes[i] for i in block.attributes]:
+                raise InvalidParameter(
+                    "blocks", block.attributes, "must have one factor per attribute, of its size"
+                )
+        if not _orthogonal(self.blocks):
+            raise InvalidParameter(
+                "blocks", len(self.blocks), "must have mutually orthogonal row spaces"
+            )
+
+    @property
+    def measurements(self) -> int:
+        """Number of measured integers."""
+        return sum(block.rows for block in self.blocks)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The marginal tables that must be counted, each once."""
+        return list(dict.fromkeys(block.attributes for block in self.blocks))
+
+    def sensitivity(self, order: int = 2, neighbours: str = "add-remove") -> float:
+        """Upper bound on the change one neighbour makes, each block in units of its noise."""
+        check_order(order)
+        check_neighbours(neighbours)
+        total = sum((b.change(order, neighbours) for b in self.blocks), start=Fraction(0))
+        return float_above(total) if order == 1 else _root_above(total)
+
+    def measure(self, marginal: Marginal) -> list[Integers]:
+        """Exact measurements of every block."""
+        counted: dict[Table, Integers] = {}
+        results = []
+        for block in self.blocks:
+            if block.attributes not in counted:
+                counted[block.attributes] = marginal(block.attributes)
+            results.append(block.measure(counted[block.attributes]))
+        return results
+
+    def laws(self, law: NoiseLaw) -> list[NoiseLaw]:
+        """The law of every block's noise, when a block of relative scale 1 has `law`."""
+        scale = Fraction(law.scale)
+        return [NoiseLaw(law.law, float_above(scale * Fraction(b.noise))) for b in self.blocks]
+
+    def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[Integers]:
+        """Fresh noise for every measured integer; only tests pass a source."""
+        pairs = zip(self.blocks, self.laws(law), strict=True)
+        return [drawn.sample(block.rows, source) for block, drawn in pairs]
+
+    def table(self, attributes: Table, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
+        """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
+        batch = measured[0].shape[1:]
+        shape = tuple(self.sizes[i] for i in attributes)
+        total = np.zeros((*shape, *batch))
+        for block, values in zip(self.blocks, measured, strict=True):
+            if self._sees(block, attributes):
+                total += self._contribution(block, attributes, values)
+        return total.reshape(-1, *batch)
+
+    @staticmethod
+    def _sees(block: Block, attributes: Table) -> bool:
+        pairs = zip(block.attributes, block.zero_sum, strict=True)
+        return all(i in attributes or not differences for i, differences in pairs)
+
+    def _contribution(
+        self, block: Block, attributes: Table, values: npt.NDArray[Any]
+    ) -> FloatArray:
+        """What one block says of a table: inverse, summed over extra axes, spread over missing."""
+        maps = []
+        for i, inverse in zip(block.attributes, block.inverses, strict=True):
+            matrix = inverse if i in attributes else inverse.sum(axis=0, keepdims=True)
+            maps.append((*matrix.shape, matrix.__matmul__))
+        batch = values.shape[1:]
+        kept = apply_along_axes(maps, values.astype(np.float64))
+        shape = [self.sizes[i] if i in block.attributes else 1 for i in attributes]
+        spread = prod(self.sizes[i] for i in attributes if i not in block.attributes)
+        return kept.reshape((*shape, *batch)) / (spread * block.multiplier)
+
+    def term_answers(self, term: Term, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
+        """Least-squares answers of one term of a workload."""
+        return np.asarray(term.answers(self.table(term.attributes, measured)), dtype=np.float64)
+
+    def check_reach(self, term: Term, first_query: int = 0) -> None:
+        """Refuse a term that the measurements do not determine, before any noise is planned."""
+        # A random histogram is reproduced, up to rounding, exactly by strategies that reach it.
+        probe = np.random.default_rng(0).integers(
+            0, 100, size=[self.sizes[i] for i in term.attributes]
+        )
+        wanted = term.answers(probe.ravel().astype(np.float64))
+        seen = self.term_answers(term, self._measure_spread(term.attributes, probe))
+        off = np.abs(seen - wanted) > 1e-6 * (1 + np.abs(wanted).max())
+        if off.any():
+            row = first_query + int(np.argmax(off))
+            raise OutOfReach(
+                f"query {row} lies outside the strategy's row space; "
+                f"plan for a workload that includes it"
+            )
+
+    def _measure_spread(self, attributes: Table, table: Integers) -> list[FloatArray]:
+        """Measurements of the histogram that spreads a table evenly over all other attributes."""
+        results = []
+        for block in self.blocks:
+            extra = [i for i in block.attributes if i not in attributes]
+            axes = tuple(k for k, i in enumerate(attributes) if i not in block.attributes)
+            shared = [i for i in attributes if i in block.attributes]
+            part = table.sum(axis=axes) / prod(self.sizes[i] for i in extra)
+            full = part.reshape([self.sizes[i] if i in shared else 1 for i in block.attributes])
+            full = np.broadcast_to(full, [self.sizes[i] for i in block.attributes])
+            maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
+            exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
+            results.append(block.multiplier * exact)
+        return results
+
+
+def _orthogonal(blocks: Sequence[Block]) -> bool:
+    if len({b.attributes for b in blocks}) == len(blocks) and all(all(b.zero_sum) for b in blocks):
+        return True  # distinct interactions of attributes never overlap
+    return all(_orthogonal_pair(a, b) for a, b in combinations(blocks, 2))
+
+
+def _orthogonal_pair(a: Block, b: Block) -> bool:
+    first = dict(zip(a.attributes, zip(a.factors, a.zero_sum, strict=True), strict=True))
+    second = dict(zip(b.attributes, zip(b.factors, b.zero_sum, strict=True), strict=True))
+    only = [first[i][1] for i in first if i not in second]
+    only += [second[i][1] for i in second if i not in first]
+    both = [(first[i][0], second[i][0]) for i in first if i in second]
+    return any(only) or any(not (f.astype(object) @ g.T.astype(object)).any() for f, g in both)
+
+
+def _root_above(square: Fraction) -> float:
+    """The least float whose exact square is not below `square`, or one just above it."""
+    root = float(float_above(square) ** 0.5)
+    while Fraction(root) ** 2 < square:
+        root = float(np.nextafter(root, np.inf))
+    return root

@@ -1,0 +1,289 @@
+"""A plan with a trusted curator: fixed strategy, fixed noise, answers on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright import __version__
+from noisewright.central.gaussian import Planned
+from noisewright.central.strategy import BlockStrategy, Integers
+from noisewright.central.variance import term_variances
+from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter
+from noisewright.estimate.intervals import (
+    pointwise_halfwidth,
+    sidak_multiplier,
+    simultaneous_multiplier,
+)
+from noisewright.planning.counting import (
+    Counter,
+    checked_histogram,
+    histogram_marginal,
+    is_histogram,
+)
+from noisewright.planning.forecast import Forecast, mean_error
+from noisewright.planning.release import Release
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import calibrate
+from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.source import ByteSource
+from noisewright.workload import Workload
+from noisewright.workload.base import FloatArray
+from noisewright.workload.spec import Questions, query_labels
+from noisewright.workload.terms import Term, terms
+
+LEVEL = 0.95
+_SIMULATED_QUERIES = 20_000  # above this many, Šidák's bound replaces simulation
+
+
+@dataclass(frozen=True, eq=False)
+class CentralPlan:
+    """What will be measured, with which noise, and what the answers will be worth."""
+
+    workload: Workload
+    domain: Domain | None
+    sizes: tuple[int, ...]
+    privacy: Privacy
+    mechanism: str
+    norm: float
+    planned: Planned
+    seconds: float = 0.0
+    counter: Counter | None = None
+
+    @property
+    def model(self) -> str:
+        """Who adds the noise."""
+        return "central"
+
+    @property
+    def strategy(self) -> BlockStrategy:
+        """The integer blocks that are measured."""
+        return self.planned.strategy
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """The workload on marginal tables, without the weights of named questions."""
+        if isinstance(self.workload, Questions):
+            return self.workload.plain_terms()
+        return terms(self.workload, self.strategy.sizes)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Change one neighbour makes to the measurements, in L1 or L2 as the noise needs."""
+        order = 1 if self.privacy.kind == "pure" else 2
+        return self.strategy.sensitivity(order, self.privacy.neighbours)
+
+    @cached_property
+    def law(self) -> NoiseLaw:
+        """The noise on a block of relative scale one, in grid steps."""
+        if self.privacy.kind == "pure":
+            return calibrate(self.privacy, l1=self.sensitivity)
+        return calibrate(self.privacy, l2=self.sensitivity)
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Exact variance of every answer."""
+        return np.concatenate([term_variances(self.strategy, t, self.law) for t in self.terms])
+
+    @cached_property
+    def _multiplier(self) -> float:
+        if self.workload.queries > _SIMULATED_QUERIES:
+            return sidak_multiplier(self.workload.queries, LEVEL)
+        std = np.sqrt(self.variances)
+        safe = np.where(std > 0, std, 1.0)
+
+        def errors(draws: int, rng: np.random.Generator) -> FloatArray:
+            noise = [
+                np.sqrt(law.variance) * self._unit_noise(rng, (block.rows, draws))
+                for block, law in zip(
+                    self.strategy.blocks, self.strategy.laws(self.law), strict=True
+                )
+            ]
+            return (self._answers(noise) / safe[:, None]).T
+
+        # Public simulation of the error law: nothing here touches data, so a fixed seed is right
+        # and makes a plan's forecast reproducible.
+        return simultaneous_multiplier(errors, LEVEL, draws=4000, rng=np.random.default_rng(0))
+
+    def _unit_noise(self, rng: np.random.Generator, shape: tuple[int, int]) -> FloatArray:
+        if self.privacy.kind == "pure":
+            return rng.laplace(scale=np.sqrt(0.5), size=shape)
+        return rng.standard_normal(shape)
+
+    def _answers(self, measured: list[npt.NDArray[Any]]) -> FloatArray:
+        return np.concatenate([self.strategy.term_answers(term, measured) for term in self.terms])
+
+    def forecast(self) -> Forecast:
+        """Errors of all answers, in counts of people, before any budget is spent."""
+        std = np.sqrt(self.variances)
+        weights = self._weights()
+        achieved = mean_error(std * weights, self.norm)
+        bound = self._bound()
+        return Forecast(
+            std=std,
+            rmse=mean_error(std, 2),
+            max=float(std.max()),
+            halfwidth=self._halfwidth(std),
+            simultaneous_halfwidth=self._multiplier * std,
+            error=_error_name(self.norm),
+            lower_bound=bound,
+            ratio=None if bound is None else max(1.0, achieved / bound),
+            quantisation_loss=self._loss(achieved),
+        )
+
+    def _halfwidth(self, std: FloatArray) -> FloatArray:
+        if self.privacy.kind != "pure":
+            return pointwise_halfwidth(std, LEVEL)
+        # Among weighted sums of Laplace errors of one variance, a single one is the widest at this
+        # level (checked over mixtures in the tests), so its quantile covers them all.
+        return np.asarray(std * np.log(1 / (1 - LEVEL)) / np.sqrt(2))
+
+    def _weights(self) -> FloatArray:
+        """Importance of each answer: weights that a named question's plain answer leaves out."""
+        if not isinstance(self.workload, Questions):
+            return np.ones(self.workload.queries)
+        weighted = terms(self.workload, self.strategy.sizes)
+        return np.repeat([t.weight for t in weighted], [t.queries for t in weighted])
+
+    def _unit_noise_deviation(self) -> float:
+        """Standard deviation of continuous noise for sensitivity one under this budget."""
+        if self.privacy.kind == "pure":
+            assert self.privacy.epsilon is not None
+            return float(np.sqrt(2) / self.privacy.epsilon)
+        return calibrate(self.privacy, l2=1.0).scale
+
+    def _bound(self) -> float | None:
+        bound = self.planned.unit_bound
+        if bound is None or self.planned.neighbours != self.privacy.neighbours:
+            return None
+        return bound * self._unit_noise_deviation()
+
+    def _loss(self, achieved: float) -> float | None:
+        """Relative cost of the integer grid in the plan's own error."""
+        if self.planned.neighbours != self.privacy.neighbours:
+            return None
+        return achieved / (self.planned.unit_value * self._unit_noise_deviation()) - 1
+
+    def release(self, data: Any, *, counter: Counter | None = None) -> Release:
+        """Measure, add fresh noise from the operating system, answer. Each call spends the budget.
+
+        `data` is a table of people (CSV or Parquet path, Arrow table, pandas or polars frame,
+        DuckDB relation) or an integer histogram over the cells.
+        """
+        return self._release(data, counter, None)
+
+    def _release(self, data: Any, counter: Counter | None, source: ByteSource | None) -> Release:
+        exact = self.strategy.measure(self._marginals(data, counter))
+        noise = self.strategy.draw(self.law, source)
+        noisy = [value + drawn for value, drawn in zip(exact, noise, strict=True)]
+        std = np.sqrt(self.variances)
+        return Release(
+            answers=self._answers(noisy),
+            std=std,
+            halfwidth=self._halfwidth(std),
+            simultaneous_halfwidth=self._multiplier * std,
+            tables=self._table_names(),
+            metadata=self.metadata(),
+            _labels=self.labels,
+        )
+
+    def _marginals(self, data: Any, counter: Counter | None) -> Any:
+        if is_histogram(data):
+            counts = checked_histogram(data, self.strategy.sizes)
+            return lambda table: histogram_marginal(counts, table)
+        if self.domain is None:
+            raise InvalidParameter(
+                "data",
+                type(data).__name__,
+                "is a table, and this plan knows no domain",
+                "plan with domain=..., or give a histogram of integer counts",
+            )
+        self.domain.require_reviewed()
+        engine = counter or self.counter
+        if engine is None:
+            raise InvalidParameter(
+                "counter", None, "must be given to count a table", "pass a counting engine"
+            )
+        return self._counted(data, self.domain, engine)
+
+    def _counted(self, data: Any, domain: Domain, counter: Counter) -> Any:
+        wanted = self.strategy.tables
+        joint = self.strategy.sizes != domain.shape
+        names = [domain.names if joint else tuple(domain.names[i] for i in t) for t in wanted]
+        counted: list[Integers] = counter.marginals(data, domain, names)
+        by_table = dict(zip(wanted, counted, strict=True))
+        return by_table.__getitem__
+
+    def labels(self) -> list[str]:
+        """Every query in words."""
+        if self.domain is None or self.strategy.sizes != self.domain.shape:
+            return self.workload.labels()
+        return [label for t in self.terms for label in query_labels(self.domain, t)]
+
+    def _table_names(self) -> tuple[tuple[str, int], ...]:
+        if isinstance(self.workload, Questions):
+            pairs = zip(self.workload.names, self.terms, strict=True)
+            return tuple((name, term.queries) for name, term in pairs)
+        return ((self.workload.brief(), self.workload.queries),)
+
+    def metadata(self) -> dict[str, Any]:
+        """What a release spends and how: ready for JSON, nothing private in it."""
+        from noisewright.planning.store import strategy_hash
+
+        return {
+            "format": "noisewright-release",
+            "version": __version__,
+            "model": "central",
+            "mechanism": self.mechanism,
+            "privacy": self.privacy.to_dict(),
+            "neighbours": self.privacy.neighbours,
+            "noise": self.law.to_dict(),
+            "sensitivity": self.sensitivity,
+            "measurements": self.strategy.measurements,
+            "strategy_hash": strategy_hash(self.strategy),
+            "workload": self.workload.brief(),
+            "domain": None if self.domain is None else self.domain.fingerprint,
+            "queries": self.workload.queries,
+            "interval_level": LEVEL,
+            "libraries": {"numpy": np.__version__},
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+        forecast = self.forecast()
+        return {
+            "mechanism": self.mechanism,
+            "privacy": self.privacy.to_dict(),
+            **forecast.summary(),
+            "error": forecast.error,
+            "queries": self.workload.queries,
+            "size": prod(self.sizes),
+            "noise": self.law.to_dict(),
+            "status": self.planned.status,
+            "seconds": self.seconds,
+        }
+
+    def save(self, path: Any) -> None:
+        """Write the plan: safetensors with a JSON header, whole or not at all."""
+        from noisewright.planning.store import save_central
+
+        save_central(self, path)
+
+
+def _error_name(norm: float) -> str:
+    return {2.0: "rmse", np.inf: "max"}.get(norm, f"{norm:g}-mean")
+
+
+def check_answerable(plan: CentralPlan) -> CentralPlan:
+    """Refuse, before anything is spent, a plan whose strategy misses one of its own queries."""
+    start = 0
+    for term in plan.terms:
+        plan.strategy.check_reach(term, start)
+        start += term.queries
+    return plan

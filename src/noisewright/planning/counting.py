@@ -1,0 +1,65 @@
+"""How a plan gets its counts: from a histogram, or from a table through a counting engine.
+
+Engines live in a higher room and are handed in; a plan never imports one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter
+from noisewright.workload.tensor import sum_out
+
+Integers = npt.NDArray[np.int64]
+Table = tuple[int, ...]
+
+
+class Counter(Protocol):
+    """Counts marginal tables of a table of people."""
+
+    def marginals(
+        self, source: Any, domain: Domain, subsets: Sequence[tuple[str, ...]]
+    ) -> list[Integers]:
+        """Exact counts of each subset of attributes, its cells in C order."""
+
+
+def is_histogram(data: Any) -> bool:
+    """Whether `data` is counts of cells rather than a table of people."""
+    return isinstance(data, np.ndarray) or (
+        isinstance(data, list | tuple)
+        and all(isinstance(value, int | np.integer) for value in data)
+    )
+
+
+def checked_histogram(data: Any, sizes: tuple[int, ...]) -> Integers:
+    """Counts as a tensor over attributes; whole numbers of people only, told without a value."""
+    counts = np.asarray(data)
+    if counts.size != prod(sizes):
+        raise InvalidParameter(
+            "histogram",
+            f"array of {counts.size} cells",
+            f"must have {prod(sizes)} cells",
+            "give one count per cell of the workload",
+        )
+    whole = np.issubdtype(counts.dtype, np.integer) or (
+        np.issubdtype(counts.dtype, np.floating) and bool((counts == np.rint(counts)).all())
+    )
+    if not whole or bool((counts < 0).any()) or bool((np.abs(counts) >= 2**53).any()):
+        raise InvalidParameter(
+            "histogram",
+            "array",
+            "must hold whole, non-negative numbers of people",
+            "count people per cell",
+        )
+    return counts.astype(np.int64).reshape(sizes)
+
+
+def histogram_marginal(counts: Integers, table: Table) -> Integers:
+    """One marginal table of a histogram."""
+    return np.asarray(sum_out(counts, counts.shape, table), dtype=np.int64)

@@ -1,0 +1,49 @@
+"""How wrong each answer will be, before any budget is spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisewright.workload.base import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Errors in counts of people.
+
+    `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
+    once. `lower_bound` is the least error (in the plan's own sense) that any factorization with
+    this noise could have, and `ratio` the plan's error over it; None where no bound is known.
+    `quantisation_loss` is what the integer grid costs, relative to the same error.
+    """
+
+    std: FloatArray
+    rmse: float
+    max: float
+    halfwidth: FloatArray
+    simultaneous_halfwidth: FloatArray
+    error: str
+    lower_bound: float | None
+    ratio: float | None
+    quantisation_loss: float | None
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that fit on a line."""
+        return {
+            "rmse": self.rmse,
+            "max": self.max,
+            "lower_bound": self.lower_bound,
+            "ratio": self.ratio,
+            "quantisation_loss": self.quantisation_loss,
+        }
+
+
+def mean_error(std: FloatArray, norm: float) -> float:
+    """The p-th mean over queries of the standard deviations."""
+    largest = float(std.max())
+    if norm == np.inf or largest == 0:
+        return largest
+    return float(largest * np.mean((std / largest) ** norm) ** (1 / norm))

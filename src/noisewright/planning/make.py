@@ -1,0 +1,111 @@
+"""`nw.plan`: choose a mechanism for a workload and a budget."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter
+from noisewright.planning.central import CentralPlan, check_answerable
+from noisewright.planning.registry import CENTRAL, CentralProblem
+from noisewright.privacy.budget import Privacy
+from noisewright.workload import AllMarginals, Kron, Marginals, OnAttributes, Workload, workload
+from noisewright.workload.spec import Questions
+
+
+def plan(
+    queries: Workload | str | Any,
+    privacy: Privacy,
+    *,
+    model: str = "central",
+    error: str | float = "rmse",
+    mechanism: str = "auto",
+    domain: Domain | None = None,
+) -> CentralPlan:
+    """Plan answers to `queries` under `privacy`; nothing touches data until the plan is released.
+
+    `error` is what to make small: "rmse", "max" or an exponent between 2 and infinity. With a
+    `domain`, a plan can be released from a table of people; without one, from a histogram.
+    """
+    asked = workload(queries)
+    if model != "central":
+        raise InvalidParameter("model", model, "must be 'central'", "leave it out")
+    return plan_central(asked, privacy, error_norm(error), mechanism, domain)
+
+
+def plan_central(
+    asked: Workload, privacy: Privacy, norm: float, mechanism: str, domain: Domain | None
+) -> CentralPlan:
+    """The plan of the named mechanism, or of the best that applies."""
+    began = time.perf_counter()
+    domain = asked.domain if isinstance(asked, Questions) else domain
+    problem = CentralProblem(asked, _sizes(asked, domain), privacy, norm)
+    names = list(CENTRAL) if mechanism == "auto" else [_known(mechanism)]
+    plans = []
+    reasons = []
+    for name in names:
+        reason = CENTRAL[name].refuses(problem)
+        if reason is None:
+            planned = CENTRAL[name].plan(problem)
+            plans.append(CentralPlan(asked, domain, problem.sizes, privacy, name, norm, planned))
+        else:
+            reasons.append(f"{name}: {reason}")
+    if not plans:
+        raise InvalidParameter("mechanism", mechanism, "cannot plan this: " + "; ".join(reasons))
+    best = min(plans, key=lambda p: _achieved(p)) if len(plans) > 1 else plans[0]
+    return check_answerable(replace(best, seconds=time.perf_counter() - began))
+
+
+def _achieved(plan: CentralPlan) -> float:
+    forecast = plan.forecast()
+    return forecast.max if plan.norm == np.inf else forecast.rmse
+
+
+def _known(mechanism: str) -> str:
+    if mechanism not in CENTRAL:
+        raise InvalidParameter(
+            "mechanism",
+            mechanism,
+            "is not a central mechanism",
+            f"choose auto, {', '.join(CENTRAL)}",
+        )
+    return mechanism
+
+
+def _sizes(asked: Workload, domain: Domain | None) -> tuple[int, ...]:
+    if domain is not None:
+        domain.require_reviewed()
+        if asked.size != domain.size:
+            raise InvalidParameter(
+                "workload",
+                asked.brief(),
+                f"has {asked.size} cells where the domain has {domain.size}",
+                "match the workload's size to the domain",
+            )
+        return domain.shape
+    inner: Any = asked
+    while hasattr(inner, "inner") and not isinstance(inner, OnAttributes):
+        inner = inner.inner
+    if isinstance(inner, Marginals | OnAttributes):
+        return inner.sizes
+    if isinstance(inner, Kron | AllMarginals):
+        return tuple(factor.size for factor in inner.factors)
+    return (asked.size,)
+
+
+def error_norm(error: str | float) -> float:
+    """The exponent of an error's name."""
+    if isinstance(error, str):
+        named = {"rmse": 2.0, "max": float("inf")}
+        if error not in named:
+            raise InvalidParameter(
+                "error", error, "must be 'rmse', 'max' or a number >= 2", "choose"
+            )
+        return named[error]
+    if not float(error) >= 2:
+        raise InvalidParameter("error", error, "must be >= 2", "use 'rmse', which is 2")
+    return float(error)

@@ -1,0 +1,100 @@
+"""Private answers with their errors, and the record of what was spent on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright.files import replacing, write_text
+from noisewright.workload.base import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+COLUMNS = ("table", "query", "answer", "std_error", "lower", "upper", "lower_all", "upper_all")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Answers in the order of the workload's queries.
+
+    `lower` and `upper` cover each true answer with 95 % probability; `lower_all` and `upper_all`
+    cover all of them at once. `metadata` says what was spent, by which law and from which plan.
+    """
+
+    answers: FloatArray
+    std: FloatArray
+    halfwidth: FloatArray
+    simultaneous_halfwidth: FloatArray
+    tables: tuple[tuple[str, int], ...]
+    metadata: Mapping[str, Any]
+    _labels: Any
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """Every query in words."""
+        return list(self._labels())
+
+    def to_arrow(self) -> pa.Table:
+        """The answers as an Arrow table."""
+        import pyarrow as pa
+
+        names = np.repeat([n for n, _ in self.tables], [count for _, count in self.tables])
+        columns = [
+            pa.array(names, type=pa.string()).dictionary_encode(),
+            pa.array(self.labels, type=pa.string()),
+            self.answers,
+            self.std,
+            self.answers - self.halfwidth,
+            self.answers + self.halfwidth,
+            self.answers - self.simultaneous_halfwidth,
+            self.answers + self.simultaneous_halfwidth,
+        ]
+        return pa.table(dict(zip(COLUMNS, columns, strict=True)))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The answers as a pandas frame."""
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """The answers as a polars frame."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def write(self, path: str | Path) -> Path:
+        """Write the answers (CSV, or Parquet by suffix) and `<path>.meta.json` beside them."""
+        import msgspec
+
+        target = Path(path)
+        with replacing(target) as temporary:
+            if target.suffix == ".parquet":
+                import pyarrow.parquet as parquet
+
+                parquet.write_table(self.to_arrow(), temporary)
+            else:
+                import pyarrow.csv as csv
+
+                table = self.to_arrow()
+                plain = table.set_column(0, "table", table["table"].cast("string"))
+                csv.write_csv(plain, temporary)
+        encoded = msgspec.json.format(msgspec.json.encode(dict(self.metadata)), indent=2)
+        beside = target.with_name(target.name + ".meta.json")
+        write_text(beside, encoded.decode() + "\n")
+        return beside
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def _repr_html_(self) -> str:
+        return str(self.to_pandas().head(20).to_html(index=False))

@@ -1,0 +1,171 @@
+"""Plan files: safetensors with a JSON header. A damaged or foreign file is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright import __version__
+from noisewright.central.gaussian import Planned
+from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.domain import Domain
+from noisewright.errors import FileFormatError
+from noisewright.files import replacing
+from noisewright.privacy.budget import Privacy
+from noisewright.workload.base import Array
+from noisewright.workload.store import decode_workload, encode_workload
+
+if TYPE_CHECKING:
+    from noisewright.planning.central import CentralPlan
+
+FORMAT = "noisewright-plan"
+FORMAT_VERSION = 1
+
+Reader = Callable[[Mapping[str, Any], Mapping[str, Array]], Any]
+READERS: dict[str, Reader] = {}
+"""How the plan of each model is rebuilt from its header and arrays; models add themselves."""
+
+
+def write_plan(path: str | Path, model: str, header: Mapping[str, Any], arrays: Any) -> None:
+    """Write a plan file, whole or not at all."""
+    from safetensors.numpy import save
+
+    document = {"format": FORMAT, "format_version": FORMAT_VERSION, "version": __version__}
+    text = json.dumps({**document, "model": model, **header}, sort_keys=True)
+    # Contiguous, for the format stores raw memory; one array at least, for it refuses none.
+    tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    tensors.setdefault("none", np.zeros(1, dtype=np.int64))
+    digest = _digest(text, tensors)
+    content = save(tensors, metadata={"plan": text, "digest": digest})
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def load(path: str | Path) -> Any:
+    """Read a plan file of any model."""
+    header, arrays = _read(Path(path))
+    reader = READERS.get(str(header.get("model")))
+    if reader is None:
+        raise FileFormatError(f"{path}: holds a plan of an unknown model; update noisewright")
+    try:
+        return reader(header, arrays)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise FileFormatError(
+            f"{path}: the plan is incomplete ({type(error).__name__}); plan again"
+        ) from None
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise FileFormatError(f"{path}: there is no such file; check the path") from None
+    except (SafetensorError, OSError, ValueError):
+        raise FileFormatError(
+            f"{path}: is truncated, corrupt or no plan file; make the plan again"
+        ) from None
+    if "plan" not in metadata:
+        raise FileFormatError(f"{path}: is not a noisewright plan; give a file saved by a plan")
+    if metadata.get("digest") != _digest(metadata["plan"], arrays):
+        raise FileFormatError(f"{path}: was damaged or edited; make the plan again")
+    header = json.loads(metadata["plan"])
+    if header.get("format") != FORMAT or header.get("format_version") != FORMAT_VERSION:
+        raise FileFormatError(
+            f"{path}: has format version {header.get('format_version')}, this release reads "
+            f"{FORMAT_VERSION}; use the release that wrote it ({header.get('version')})"
+        )
+    return header, arrays
+
+
+def _digest(text: str, arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+def strategy_hash(strategy: BlockStrategy) -> str:
+    """A digest of exactly what is measured."""
+    arrays: dict[str, Array] = {}
+    return _digest(json.dumps(_encode_strategy(strategy, arrays), sort_keys=True), arrays)
+
+
+def _encode_strategy(strategy: BlockStrategy, arrays: dict[str, Array]) -> dict[str, Any]:
+    """Blocks by parameters; a factor shared by many blocks is stored once."""
+    known: dict[bytes, str] = {}
+    blocks = []
+    for block in strategy.blocks:
+        names = []
+        for factor in block.factors:
+            key = str(factor.shape).encode() + factor.tobytes()
+            if key not in known:
+                known[key] = f"factor.{len(known)}"
+                arrays[known[key]] = factor
+            names.append(known[key])
+        blocks.append([list(block.attributes), names, block.noise, block.multiplier])
+    return {"sizes": list(strategy.sizes), "blocks": blocks}
+
+
+def _decode_strategy(stored: Mapping[str, Any], arrays: Mapping[str, Array]) -> BlockStrategy:
+    blocks = tuple(
+        Block(tuple(attributes), tuple(arrays[name] for name in names), noise, multiplier)
+        for attributes, names, noise, multiplier in stored["blocks"]
+    )
+    return BlockStrategy(tuple(stored["sizes"]), blocks)
+
+
+def save_central(plan: CentralPlan, path: str | Path) -> None:
+    """Write a central plan."""
+    arrays: dict[str, Array] = {}
+    header = {
+        "workload": encode_workload(plan.workload, arrays),
+        "domain": None if plan.domain is None else plan.domain.to_dict(),
+        "sizes": list(plan.sizes),
+        "privacy": plan.privacy.to_dict(),
+        "mechanism": plan.mechanism,
+        "norm": "inf" if plan.norm == np.inf else plan.norm,
+        "strategy": _encode_strategy(plan.strategy, arrays),
+        "unit_value": plan.planned.unit_value,
+        "unit_bound": plan.planned.unit_bound,
+        "certificate": plan.planned.certificate,
+        "status": plan.planned.status,
+        "bound_neighbours": plan.planned.neighbours,
+        "seconds": plan.seconds,
+    }
+    write_plan(path, "central", header, arrays)
+
+
+def _load_central(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> CentralPlan:
+    from noisewright.planning.central import CentralPlan
+
+    planned = Planned(
+        _decode_strategy(header["strategy"], arrays),
+        header["unit_value"],
+        header["unit_bound"],
+        header["certificate"],
+        header["status"],
+        header["bound_neighbours"],
+    )
+    return CentralPlan(
+        workload=decode_workload(header["workload"], arrays),
+        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
+        sizes=tuple(header["sizes"]),
+        privacy=Privacy.from_dict(header["privacy"]),
+        mechanism=header["mechanism"],
+        norm=float(header["norm"]),
+        planned=planned,
+        seconds=header["seconds"],
+    )
+
+
+READERS["central"] = _load_central

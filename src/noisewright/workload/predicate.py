@@ -1,0 +1,140 @@
+"""Predicates over attributes: `age >= 65 and sex == "F"` becomes the set of cells it holds for.
+
+Text is parsed as a Python expression and only comparisons of an attribute with constants, joined by
+`and`, `or`, `not`, are understood; nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain import Attribute, Domain
+from noisewright.errors import InvalidParameter
+
+Mask = npt.NDArray[np.bool_]
+
+_HELP = (
+    'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in ["N", "S"], not employed'
+)
+_MIRRORED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """The attributes a predicate mentions (in the domain's order) and its cells among theirs."""
+
+    attributes: tuple[int, ...]
+    mask: Mask
+
+
+def parse_predicate(text: str, domain: Domain) -> Predicate:
+    """Understand `text` over the attributes of `domain`."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, TypeError):
+        raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
+    names = sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}, key=domain.index)
+    if not names:
+        raise InvalidParameter("count", text, "must mention an attribute", _HELP)
+    reader = _Reader(text, domain, names)
+    return Predicate(tuple(domain.index(n) for n in names), reader.read(tree))
+
+
+class _Reader:
+    """Masks are tensors over the mentioned attributes, one axis each."""
+
+    def __init__(self, text: str, domain: Domain, names: list[str]) -> None:
+        self.text, self.domain, self.names = text, domain, names
+        self.shape = tuple(domain[name].size for name in names)
+
+    def read(self, node: ast.expr) -> Mask:
+        if isinstance(node, ast.BoolOp):
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            return np.asarray(reduce(join, (self.read(value) for value in node.values)))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~self.read(node.operand)
+        if isinstance(node, ast.Name):
+            return self._spread(node.id, self._equal(self._boolean(node.id), True))
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
+        raise self._error(ast.unparse(node))
+
+    def _comparison(self, node: ast.Compare) -> Mask:
+        sides = [node.left, *node.comparators]
+        masks = [
+            self._pair(left, operator, right)
+            for left, operator, right in zip(sides, node.ops, sides[1:], strict=False)
+        ]
+        return np.asarray(reduce(np.logical_and, masks))
+
+    def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Mask:
+        if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
+            left, right = right, left
+            operator = _MIRRORED.get(type(operator), type(operator))()
+        if not isinstance(left, ast.Name):
+            raise self._error(ast.unparse(left))
+        attribute = self.domain[left.id]
+        try:
+            constant = ast.literal_eval(right)
+        except ValueError:
+            raise self._error(ast.unparse(right)) from None
+        return self._spread(left.id, self._cells(attribute, operator, constant))
+
+    def _cells(self, attribute: Attribute, operator: ast.cmpop, constant: object) -> Mask:
+        if isinstance(operator, ast.Eq | ast.NotEq):
+            found = self._equal(attribute, constant)
+            return found if isinstance(operator, ast.Eq) else ~found
+        if isinstance(operator, ast.In | ast.NotIn) and isinstance(constant, list | tuple | set):
+            found = reduce(np.logical_or, (self._equal(attribute, value) for value in constant))
+            return found if isinstance(operator, ast.In) else ~found
+        return self._ordered(attribute, operator, constant)
+
+    def _equal(self, attribute: Attribute, constant: object) -> Mask:
+        mask = np.zeros(attribute.size, dtype=np.bool_)
+        if attribute.ordered:
+            low = attribute.cells_below(constant)  # type: ignore[attr-defined]
+            high = attribute.cells_below(constant, inclusive=True)  # type: ignore[attr-defined]
+            mask[low:high] = True
+        else:
+            mask[attribute.locate(constant)] = True
+        return mask
+
+    def _ordered(self, attribute: Attribute, operator: ast.cmpop, constant: object) -> Mask:
+        if not attribute.ordered:
+            raise InvalidParameter(
+                "count",
+                self.text,
+                f"compares {attribute.name!r}, which has no order",
+                "use == or in",
+            )
+        inclusive = isinstance(operator, ast.LtE | ast.Gt)
+        below = attribute.cells_below(constant, inclusive)  # type: ignore[attr-defined]
+        # Cells from the last declared one on hold values that have no place in the order.
+        mask = np.zeros(attribute.size, dtype=np.bool_)
+        if isinstance(operator, ast.Lt | ast.LtE):
+            mask[:below] = True
+        elif isinstance(operator, ast.Gt | ast.GtE):
+            mask[below : len(attribute.declared_labels)] = True
+        else:
+            raise self._error(self.text)
+        return mask
+
+    def _boolean(self, name: str) -> Attribute:
+        attribute = self.domain[name]
+        if attribute.kind != "boolean":
+            raise InvalidParameter("count", self.text, f"uses {name!r} alone", "compare it")
+        return attribute
+
+    def _spread(self, name: str, cells: Mask) -> Mask:
+        axis = self.names.index(name)
+        shape = [1] * len(self.names)
+        shape[axis] = cells.size
+        return np.broadcast_to(cells.reshape(shape), self.shape)
+
+    def _error(self, part: str) -> InvalidParameter:
+        return InvalidParameter("count", self.text, f"has {part!r}, which is not understood", _HELP)

@@ -1,0 +1,198 @@
+"""Questions about a table, in YAML and by attribute name.
+
+queries:
+  - cdf: age                       # cumulative counts
+  - cdf: income
+    by: [region, sex]              # one CDF per region and sex
+  - marginal: [region, employment] # a table of counts
+  - marginals: 2                   # all tables of two attributes
+  - ranges: age                    # every interval
+  - count: age >= 65 and sex == "F"
+    label: women of 65 and over
+  - total: true
+Each may carry `weight:` (how much its accuracy matters, 1 by default) and `name:`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noisewright.domain import Attribute, Domain
+from noisewright.errors import InvalidParameter
+from noisewright.workload.algebra import Stack, Weighted, kron
+from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
+from noisewright.workload.base import Workload
+from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.predicate import parse_predicate
+from noisewright.workload.terms import Term, terms
+
+_KINDS = ("cdf", "ranges", "histogram", "marginal", "marginals", "count", "total")
+_ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}
+_OPTIONS = ("by", "weight", "name", "label", "of")
+
+
+@dataclass(frozen=True)
+class Questions(Stack):
+    """Named questions over a domain. Weights steer the noise; answers are plain counts."""
+
+    domain: Domain
+    names: tuple[str, ...]
+    spec: str
+
+    def plain_terms(self) -> list[Term]:
+        """The terms without their weights, one per named question."""
+        return [replace(term, weight=1.0) for term in terms(self, self.domain.shape)]
+
+    def text(self) -> str:
+        """The specification it was read from, on one line."""
+        return f"spec({len(self.parts)} questions, {self.queries} queries)"
+
+    def label(self, row: int) -> str:
+        """The query in words."""
+        index = int(np.searchsorted(self.starts, row, side="right")) - 1
+        term = self.plain_terms()[index]
+        return query_labels(self.domain, term)[row - self.starts[index]]
+
+    def labels(self) -> list[str]:
+        """All queries in words."""
+        return [label for t in self.plain_terms() for label in query_labels(self.domain, t)]
+
+
+def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questions:
+    """Read a specification: YAML text, a path to it, or plain values."""
+    import yaml
+
+    domain.require_reviewed()
+    document = source
+    if not isinstance(source, Mapping):
+        text = str(source)
+        if "\n" not in text and Path(text).suffix in (".yaml", ".yml", ".json"):
+            text = Path(text).read_text(encoding="utf-8")
+        try:
+            document = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            where = f" at line {mark.line + 1}" if mark else ""
+            raise InvalidParameter("queries", "YAML", f"cannot be read{where}") from None
+    if not isinstance(document, Mapping) or set(document) != {"queries"}:
+        raise InvalidParameter(
+            "queries",
+            sorted(document) if isinstance(document, Mapping) else document,
+            "must be a list under the single key `queries`",
+            "see the how-to on asking questions",
+        )
+    entries = document["queries"]
+    if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
+        raise InvalidParameter("queries", entries, "must be a list with at least one question")
+    parts: list[Workload] = []
+    names: list[str] = []
+    for entry in entries:
+        for name, part in _read(entry, domain):
+            names.append(name)
+            parts.append(part)
+    spec = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+    return Questions(tuple(parts), domain, tuple(names), spec)
+
+
+def _read(entry: Any, domain: Domain) -> list[tuple[str, Workload]]:
+    if not isinstance(entry, Mapping):
+        raise InvalidParameter("queries", entry, "must be a mapping", f"start with one of {_KINDS}")
+    kinds = [key for key in entry if key in _KINDS]
+    unknown = [key for key in entry if key not in _KINDS + _OPTIONS]
+    if len(kinds) != 1 or unknown:
+        raise InvalidParameter(
+            "queries",
+            dict(entry),
+            f"must hold exactly one of {', '.join(_KINDS)}",
+            f"options are {', '.join(_OPTIONS)}",
+        )
+    weight = entry.get("weight", 1.0)
+    found = _tables(kinds[0], entry, domain)
+    return [
+        (str(entry.get("name", name)), part if weight == 1.0 else Weighted(float(weight), part))
+        for name, part in found
+    ]
+
+
+def _tables(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[tuple[str, Workload]]:
+    value = entry[kind]
+    if kind == "total":
+        return [("total", OnAttributes(domain.shape, (), Total(1)))]
+    if kind == "count":
+        return [_predicate(str(value), entry.get("label"), domain)]
+    by = _names(entry.get("by", []))
+    if kind == "marginals":
+        among = _names(entry.get("of", list(domain.names)))
+        ways = int(value)
+        if not 0 <= ways <= len(among):
+            raise InvalidParameter("marginals", ways, f"must lie between 0 and {len(among)}")
+        sets = [[*chosen, *by] for chosen in combinations(among, ways)]
+        return [_table(dict.fromkeys(chosen, Identity), domain) for chosen in sets]
+    bases: dict[str, type[Atom]] = dict.fromkeys(by, Identity)
+    special: type[Atom] = _ORDERED.get(kind, Identity)
+    asked = _names(value)
+    if set(asked) & set(by) or len(set(asked)) < len(asked):
+        raise InvalidParameter(kind, [*asked, *by], "names an attribute twice", "name each once")
+    for name in asked:
+        if special is not Identity and not domain[name].ordered:
+            raise InvalidParameter(
+                kind, name, "has no order", "use marginal for unordered attributes"
+            )
+    return [_table({**dict.fromkeys(asked, special), **bases}, domain)]
+
+
+def _names(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(name) for name in value]
+
+
+def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> tuple[str, Workload]:
+    order = sorted(bases, key=domain.index)
+    factors = [bases[name](domain[name].size) for name in order]
+    inner = kron(factors) if factors else Total(1)
+    word = {Prefix: "cdf of ", Ranges: "ranges of "}
+    name = " × ".join(word.get(bases[n], "") + n for n in order) or "total"
+    return name, OnAttributes(domain.shape, tuple(domain.index(n) for n in order), inner)
+
+
+def _predicate(text: str, label: object, domain: Domain) -> tuple[str, Workload]:
+    predicate = parse_predicate(text, domain)
+    name = text if label is None else str(label)
+    row = predicate.mask.reshape(1, -1).astype(np.float64)
+    return name, OnAttributes(domain.shape, predicate.attributes, Explicit(row, (name,)))
+
+
+def query_labels(domain: Domain, term: Term) -> list[str]:
+    """Every query of a term in words: `age ≤ 17, sex = F`."""
+    if term.factors is None or any(isinstance(f, Explicit) for f in term.factors):
+        return term.inner.labels()
+    if not term.attributes:
+        return ["total"]
+    columns = [
+        _factor_labels(domain.attributes[i], factor)
+        for i, factor in zip(term.attributes, term.factors, strict=True)
+    ]
+    return [", ".join(part for part in row if part) or "total" for row in product(*columns)]
+
+
+def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
+    name, labels = attribute.name, attribute.labels
+    if isinstance(factor, Weighted):
+        return _factor_labels(attribute, factor.inner)
+    if isinstance(factor, Stack):
+        return [label for part in factor.parts for label in _factor_labels(attribute, part)]
+    if isinstance(factor, Identity):
+        return [f"{name} = {label}" for label in labels]
+    if isinstance(factor, Total):
+        return [""]
+    if isinstance(factor, Prefix):
+        return [f"{name} up to {label}" for label in labels]
+    if isinstance(factor, Ranges):
+        spans = (factor.span(row) for row in range(factor.queries))
+        return [f"{name} from {labels[a]} to {labels[b]}" for a, b in spans]
+    return [f"{name}: {factor.label(row)}" for row in range(factor.queries)]

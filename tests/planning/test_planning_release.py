@@ -1,0 +1,188 @@
+"""Plans forecast what releases do, and files bring them back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, norm
+
+import noisewright as nw
+from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.make import plan
+from noisewright.planning.store import load
+from noisewright.privacy.budget import Privacy
+from oracles.privacy_oracles import SeededSource
+from oracles.workloads import TEXTS, matrix
+
+APPROXIMATE = Privacy(epsilon=1, delta=1e-9)
+RELEASES = 2000
+
+
+def repeated(p: CentralPlan, x: np.ndarray, seed: int, releases: int = RELEASES) -> np.ndarray:
+    source = SeededSource(seed)
+    return np.array([p._release(x, None, source).answers for _ in range(releases)])
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_releases_are_unbiased_with_the_forecast_variance(text: str) -> None:
+    """Two-sided bands for every query at a false-alarm rate of 1e-6 per workload (Bonferroni)."""
+    p = plan(text, APPROXIMATE)
+    x = np.random.default_rng(11).integers(0, 500, size=p.workload.size)
+    errors = repeated(p, x, seed=12) - matrix(text) @ x
+    alarm = 1e-6 / (2 * p.workload.queries)
+    z = np.sqrt(RELEASES) * errors.mean(axis=0) / np.sqrt(p.variances)
+    assert np.abs(z).max() < norm.isf(alarm / 2)
+    ratio = errors.var(axis=0, ddof=1) / p.variances
+    band = chi2.ppf([alarm / 2, 1 - alarm / 2], RELEASES - 1) / (RELEASES - 1)
+    assert band[0] < ratio.min()
+    assert ratio.max() < band[1]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_error_is_near_its_certified_bound(text: str) -> None:
+    forecast = plan(text, APPROXIMATE).forecast()
+    assert forecast.lower_bound is not None
+    assert 1 <= forecast.ratio < 1.001
+    assert abs(forecast.quantisation_loss) < 1e-3
+
+
+def test_half_the_noise_would_be_noticed() -> None:
+    """The variance test above has teeth: a planted bug that halves σ is caught."""
+    p = plan("prefix:9", APPROXIMATE)
+    x = np.arange(9)
+    errors = repeated(p, x, seed=13, releases=300) - np.cumsum(x)
+    assert (errors / 2).var(axis=0).max() < 0.5 * p.variances.min()
+
+
+def test_a_single_count_has_the_analytic_optimum() -> None:
+    p = plan("total:5", APPROXIMATE)
+    from noisewright.privacy.gaussian import gaussian_sigma
+
+    assert p.forecast().rmse == pytest.approx(gaussian_sigma(1, 1e-9, 1.0), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "privacy", [APPROXIMATE, Privacy(rho=0.1), Privacy(rho=0.5, neighbours="replace-one")]
+)
+def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
+    from noisewright.privacy.calibration import guarantee
+
+    p = plan("prefix:3*identity:2", privacy)
+    spent = guarantee(p.law, l2=p.sensitivity, delta=privacy.delta, neighbours=privacy.neighbours)
+    if privacy.rho is not None:
+        assert spent.rho == pytest.approx(privacy.rho, rel=1e-9)
+        assert spent.rho <= privacy.rho * (1 + 1e-15)
+    else:
+        assert spent.epsilon == pytest.approx(privacy.epsilon, rel=1e-6)
+
+
+def test_intervals_cover_at_their_level() -> None:
+    """Per-query 95 % over 2,000 releases: binomial band at a false-alarm rate of 1e-6."""
+    p = plan("ranges:8", APPROXIMATE)
+    f = p.forecast()
+    x = np.arange(8)
+    errors = np.abs(repeated(p, x, seed=14) - matrix("ranges:8") @ x)
+    inside = (errors <= f.halfwidth).mean(axis=0)
+    slack = norm.isf(1e-6 / 72) * np.sqrt(0.95 * 0.05 / RELEASES)
+    assert np.abs(inside - 0.95).max() < slack
+    jointly = (errors <= f.simultaneous_halfwidth).all(axis=1).mean()
+    assert jointly > 0.95 - norm.isf(1e-6) * np.sqrt(0.95 * 0.05 / RELEASES)
+
+
+def test_plans_come_back_from_files(tmp_path: Path) -> None:
+    for text in TEXTS:
+        p = plan(text, APPROXIMATE, error="max" if "prefix" in text else "rmse")
+        p.save(tmp_path / "p.nw")
+        again = load(tmp_path / "p.nw")
+        assert again.metadata() == p.metadata()
+        assert again.summary() == p.summary()
+        np.testing.assert_array_equal(again.workload.dense(), p.workload.dense())
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "empty", "missing"])
+def test_damaged_files_are_refused(tmp_path: Path, damage: str) -> None:
+    file = tmp_path / "p.nw"
+    plan("prefix:4", APPROXIMATE).save(file)
+    content = file.read_bytes()
+    file.write_bytes(
+        {
+            "truncated": content[:-20],
+            "flipped": content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
+            "foreign": b"PK\x03\x04" + content,
+            "empty": b"",
+            "missing": b"",
+        }[damage]
+    )
+    if damage == "missing":
+        file.unlink()
+    with pytest.raises(FileFormatError, match=r"p\.nw"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    "bad", [np.array([1.5, 2, 3]), np.array([-1, 2, 3]), np.arange(4), np.array([np.nan, 1, 1])]
+)
+def test_histograms_that_count_no_people_are_refused(bad: np.ndarray) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        plan("prefix:3", APPROXIMATE).release(bad)
+    assert "1.5" not in str(caught.value)
+
+
+def test_a_release_cannot_be_seeded() -> None:
+    p = plan("identity:64", APPROXIMATE)
+    with pytest.raises(TypeError):
+        p.release(np.zeros(64, dtype=int), seed=1)  # type: ignore[call-arg]
+    np.random.seed(0)  # noqa: NPY002
+    first = p.release(np.zeros(64, dtype=int)).answers
+    np.random.seed(0)  # noqa: NPY002
+    assert (p.release(np.zeros(64, dtype=int)).answers != first).any()
+
+
+def test_metadata_and_answers_are_written_together(tmp_path: Path) -> None:
+    release = plan("prefix:4", APPROXIMATE).release(np.array([5, 0, 2, 9]))
+    beside = release.write(tmp_path / "answers.csv")
+    metadata = json.loads(beside.read_text())
+    assert metadata["privacy"]["epsilon"] == 1
+    assert metadata["noise"]["law"] == "rounded-gaussian"
+    assert (tmp_path / "answers.csv").read_text().count("\n") == 5
+    assert release.to_pandas().shape == release.to_polars().shape == (4, 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"error": "median"}, "error='median'"),
+        ({"error": 1.5}, "error=1.5"),
+        ({"mechanism": "magic"}, "mechanism='magic'"),
+        ({"model": "shuffle"}, "model='shuffle'"),
+    ],
+)
+def test_wrong_choices_name_the_parameter(change: dict[str, object], message: str) -> None:
+    with pytest.raises(NoisewrightError, match=message):
+        nw.plan("prefix:4", APPROXIMATE, **change)
+
+
+def test_laplace_intervals_cover_every_mixture() -> None:
+    """The quantile of one Laplace covers sums of two and three of the same variance at 95 %."""
+    from scipy.integrate import quad
+    from scipy.special import erfc
+
+    t = np.log(20) / np.sqrt(2)
+
+    def outside(a: float) -> float:
+        # |Z|·√V with V = a·E₁ + (1−a)·E₂, E exponential: one layer integrated in closed form.
+        if a in (0.0, 1.0):
+            return float(quad(lambda v: np.exp(-v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0])
+        b = 1 - a
+        if a == b:
+            density = lambda v: v / a**2 * np.exp(-v / a)  # noqa: E731
+        else:
+            density = lambda v: (np.exp(-v / a) - np.exp(-v / b)) / (a - b)  # noqa: E731
+        return float(quad(lambda v: density(v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0])
+
+    assert outside(1.0) == pytest.approx(0.05, abs=1e-6)
+    assert max(outside(a) for a in np.linspace(0.02, 0.98, 49)) <= 0.05 + 1e-9
