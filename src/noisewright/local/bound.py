@@ -44,17 +44,17 @@ class LowerBound:
         return max(self.variance, 0.0) / (self.queries * check_alpha(alpha))
 
 
-def contrast_limit(size: int, epsilon: float) -> float:
+def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
     """C_n(ε): the largest variance of a row in [1, e^ε]^n over its squared mean.
 
     A row with d high entries out of n gives n(n−d+d·e^{2ε})/(n−d+d·e^ε)² − 1; the best d is one
-    of the two whole numbers around n/(1+e^ε).
+    of the two whole numbers around n/(1+e^ε), unless `high` fixes it.
     """
-    best = size / (1.0 + exp(epsilon))
+    near = int(size / (1.0 + exp(epsilon)))
+    candidates = {min(near + k, size) for k in (0, 1)} if high is None else {high}
+    # As a variance, (d/n)(1−d/n) r², it is free of cancellation at small ε.
     r = expm1(epsilon)
-    candidates = {min(max(int(best) + k, 0), size) for k in (0, 1)}
-    # Variance form: (d/n)(1−d/n) r² over the squared mean, free of cancellation at small ε.
-    return max((d / size) * (1 - d / size) * r**2 / (1 + r * d / size) ** 2 for d in candidates)
+    return max((d / size) * (1 - d / size) * (r / (1 + r * d / size)) ** 2 for d in candidates)
 
 
 def lower_bound(workload: Workload, epsilon: float) -> LowerBound:

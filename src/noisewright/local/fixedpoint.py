@@ -7,7 +7,7 @@ the analysis works on the very same probabilities.
 
 from __future__ import annotations
 
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -66,11 +66,6 @@ def odds_threshold(odds: Fraction) -> int:
     return min(threshold, WORD - 1)
 
 
-def decimal_floor(value: float, unit: int) -> int:
-    """Whole part of value·unit without rounding up."""
-    return int((Decimal(value) * unit).to_integral_value(rounding=ROUND_FLOOR))
-
-
 def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> npt.NDArray[np.bool_]:
     """Independent draws, each true with chance exactly threshold/2^64.
 
@@ -94,10 +89,30 @@ def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> np
 def integers_below(
     bound: int, size: int, source: ByteSource | None = None
 ) -> npt.NDArray[np.int64]:
-    """Independent whole numbers, exactly uniform on 0 … bound−1."""
+    """Independent whole numbers, exactly uniform on 0 … bound−1, from as few bytes as serve.
+
+    Words are multiplied by the bound and their high half is kept; the few low halves that would
+    make some number likelier are redrawn.
+    """
     if bound <= 1:
         return np.zeros(size, dtype=np.int64)
-    return uniform_integers(bound, size, source).astype(np.int64)
+    if bound > 1 << 24:
+        return uniform_integers(bound, size, source).astype(np.int64)
+    source = source or SystemSource()
+    bits = 16 if bound <= 1 << 10 else 32
+    word, shift = np.dtype(f"<u{bits // 8}"), np.uint64(bits)
+    mask, surplus = np.uint64((1 << bits) - 1), np.uint64((1 << bits) % bound)
+
+    def draw(count: int) -> npt.NDArray[np.uint64]:
+        words = np.frombuffer(source.bytes(count * word.itemsize), dtype=word)
+        return words.astype(np.uint64) * np.uint64(bound)
+
+    product = draw(size)
+    pending = np.flatnonzero((product & mask) < surplus)
+    while pending.size:
+        product[pending] = draw(pending.size)
+        pending = pending[(product[pending] & mask) < surplus]
+    return (product >> shift).astype(np.int64)
 
 
 def categorical(
@@ -113,7 +128,6 @@ def whole_weights(weights: npt.ArrayLike, unit: int = WORD) -> list[int]:
     values = np.asarray(weights, dtype=np.float64)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or values.min() < 0:
         raise InvalidParameter("weights", values.shape, "must be finite, >= 0 and not empty")
-    total = Fraction(0)
     exact = [Fraction(float(v)) for v in values]
     total = sum(exact, Fraction(0))
     if total <= 0:

@@ -130,9 +130,15 @@ class Strategy(ABC):
         return self.energy(self.information.solve(half.T)) - gram.diagonal()
 
     def mean_trace(self, gram: Gram) -> float:
-        """tr(M X⁺): the second moment of one person's contribution, averaged over the prior."""
-        check_dense(self.size)
-        return float(np.trace(self.information.solve(gram.dense())))
+        """Second moment of one person's contribution, averaged over the prior.
+
+        It equals tr(M X⁺) whenever the score is weighted for the prior.
+        """
+        return float(self.prior @ (self.type_variances(gram) + gram.diagonal()))
+
+    def estimate(self, tally: IntArray, people: int) -> FloatArray:
+        """Unbiased estimate x̂ of the histogram, from the statistics of all reports."""
+        return self.information.solve(self.score(tally, people))
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """Covariance of x̂ when the true histogram is `histogram`, dense."""

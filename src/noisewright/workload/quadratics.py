@@ -6,9 +6,11 @@ from functools import singledispatch
 
 import numpy as np
 
-from noisewright.workload.algebra import Stack, Weighted
-from noisewright.workload.atoms import Identity, Prefix, Ranges, Total
+from noisewright.workload.algebra import Kron, Stack, Weighted
+from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.marginals import Marginals, OnAttributes
+from noisewright.workload.tensor import apply_along_axes, sum_out
 
 _BLOCK_ENTRIES = 2**24
 
@@ -62,3 +64,63 @@ def _corner_sums(matrix: FloatArray) -> FloatArray:
     sums = np.zeros((len(matrix) + 1, len(matrix) + 1))
     np.cumsum(np.cumsum(matrix, axis=0), axis=1, out=sums[1:, 1:])
     return sums
+
+
+@singledispatch
+def row_squares(workload: Workload, x: FloatArray) -> FloatArray:
+    """(W∘W)x: every entry of the workload squared, then applied to `x`."""
+    result = np.empty(workload.queries)
+    step = max(1, _BLOCK_ENTRIES // max(1, workload.size))
+    for start in range(0, workload.queries, step):
+        rows = workload.rows(start, start + step)
+        result[start : start + len(rows)] = rows**2 @ x
+    return result
+
+
+@row_squares.register(Identity)
+@row_squares.register(Total)
+@row_squares.register(Prefix)
+@row_squares.register(Ranges)
+def _(workload: Workload, x: FloatArray) -> FloatArray:
+    return np.asarray(workload.matvec(x), dtype=np.float64)  # zeros and ones are their own squares
+
+
+@row_squares.register
+def _(workload: Parity, x: FloatArray) -> FloatArray:
+    return np.full(workload.queries, x.sum())
+
+
+@row_squares.register
+def _(workload: Explicit, x: FloatArray) -> FloatArray:
+    return np.asarray(workload.matrix**2 @ x)
+
+
+@row_squares.register
+def _(workload: Stack, x: FloatArray) -> FloatArray:
+    return np.concatenate([row_squares(part, x) for part in workload.parts])
+
+
+@row_squares.register
+def _(workload: Weighted, x: FloatArray) -> FloatArray:
+    return workload.weight**2 * row_squares(workload.inner, x)
+
+
+@row_squares.register
+def _(workload: Kron, x: FloatArray) -> FloatArray:
+    def squares(factor: Workload, block: FloatArray) -> FloatArray:
+        return np.stack([row_squares(factor, column) for column in block.T], axis=1)
+
+    maps = [(*f.shape, lambda block, f=f: squares(f, block)) for f in workload.factors]
+    return apply_along_axes(maps, x)
+
+
+@row_squares.register
+def _(workload: OnAttributes, x: FloatArray) -> FloatArray:
+    table = sum_out(x.reshape(workload.sizes), workload.sizes, workload.attributes)
+    return row_squares(workload.inner, table.ravel())
+
+
+@row_squares.register
+def _(workload: Marginals, x: FloatArray) -> FloatArray:
+    weights = enumerate(workload.weights)
+    return np.concatenate([w**2 * row_squares(workload.part(i), x) for i, w in weights])

@@ -1,0 +1,269 @@
+"""Strategies that report a set of cells as bits: subset selection and unary encodings.
+
+There are exponentially many reports; they are counted by cell and never enumerated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import comb, exp
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.bound import contrast_limit
+from noisewright.local.fixedpoint import (
+    WORD,
+    bernoulli,
+    check_epsilon,
+    exponential,
+    integers_below,
+    odds_threshold,
+)
+from noisewright.local.histogram import CentredStrategy, Support, check_cells
+from noisewright.local.strategy import Arrays, IntArray, ReportLayout, Settings
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray
+
+_BLOCK_ENTRIES = 2**23
+_LISTED = 2**16
+
+
+class SetStrategy(CentredStrategy):
+    """Reports are sets of cells, packed eight to a byte."""
+
+    @property
+    def layout(self) -> ReportLayout:
+        """One bit per cell."""
+        return ReportLayout("uint8", -(-self.size // 8))
+
+    @property
+    def counters(self) -> int:
+        """One count per cell."""
+        return self.size
+
+    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+        """Sets without bits beyond the last cell."""
+        spare = 8 * self.layout.width - self.size
+        return np.asarray((reports[:, -1] & ((1 << spare) - 1)) == 0)
+
+    def tally(self, reports: Array) -> IntArray:
+        """How many sets hold each cell."""
+        total = np.zeros(self.size, dtype=np.int64)
+        step = max(1, _BLOCK_ENTRIES // self.size)
+        for start in range(0, len(reports), step):
+            bits = np.unpackbits(reports[start : start + step], axis=1, count=self.size)
+            total += bits.sum(axis=0, dtype=np.int64)
+        return total
+
+    def supporters(self, tally: IntArray) -> IntArray:
+        """The counts themselves."""
+        return tally
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """One packed set per value, a bounded number at a time."""
+        reports = np.empty((len(values), self.layout.width), dtype=np.uint8)
+        step = max(1, _BLOCK_ENTRIES // self.size)
+        for start in range(0, len(values), step):
+            members = self._members(values[start : start + step], source)
+            reports[start : start + step] = np.packbits(members, axis=1)
+        return reports
+
+    def _members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SubsetSelection(SetStrategy):
+    """Report a set of `chosen` cells, e^ε times likelier when it holds the true one.
+
+    With `chosen` near n/(1+e^ε) it meets the lower bound on the histogram exactly.
+    """
+
+    size: int
+    epsilon: float
+    chosen: int = 0
+
+    kind = "subset-selection"
+
+    def __post_init__(self) -> None:
+        check_cells(self.size)
+        check_epsilon(self.epsilon)
+        if self.chosen == 0:
+            object.__setattr__(self, "chosen", best_subset_size(self.size, self.epsilon))
+        if not 1 <= self.chosen < self.size:
+            raise InvalidParameter("chosen", self.chosen, f"must lie in 1..{self.size - 1}")
+
+    @cached_property
+    def threshold(self) -> int:
+        """Chance that the set holds the true cell, out of 2^64."""
+        odds = exponential(self.epsilon) * Fraction(self.chosen, self.size - self.chosen)
+        return odds_threshold(odds)
+
+    @cached_property
+    def support(self) -> Support:
+        """Given whether the true cell is in, the others are a uniform set."""
+        n, d, p = self.size, self.chosen, self.threshold / WORD
+        other = (d - p) / (n - 1)
+        pairs = (d - 1) * (d - 2 * p) / ((n - 1) * (n - 2)) if n > 2 else 0.0
+        return Support(p, other, p * (d - 1) / (n - 1), pairs)
+
+    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+        """Sets of the right size."""
+        held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
+        return np.asarray(super().valid(reports) & (held == self.chosen))
+
+    def _members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+        members = np.zeros((len(values), self.size), dtype=bool)
+        held = bernoulli(self.threshold, len(values), source)
+        for own in (True, False):
+            group = np.flatnonzero(held == own)
+            others = uniform_sets(self.size - 1, self.chosen - own, len(group), source)
+            members[group, : self.size - 1] = others
+        # The others were drawn as 0 … n−2 in a world without the true cell: the cell that took
+        # its place moves to the last one, and the true cell takes its own.
+        rows = np.arange(len(values))
+        members[rows, self.size - 1] = members[rows, values]
+        members[rows, values] = held
+        return members
+
+    def worst_ratio(self) -> Fraction:
+        """A set with the true cell against one without."""
+        n, d = self.size, self.chosen
+        return Fraction(self.threshold * (n - d), (WORD - self.threshold) * d)
+
+    @property
+    def two_valued(self) -> bool:
+        """With the true cell and without."""
+        return True
+
+    @property
+    def outputs(self) -> int | None:
+        """Number of sets, when few."""
+        count = comb(self.size, self.chosen)
+        return count if count <= _LISTED else None
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of the sets `start` to `stop` in lexicographic order."""
+        if self.outputs is None:
+            return super().rows(start, stop)
+        from itertools import combinations, islice
+
+        n, d, p = self.size, self.chosen, self.threshold / WORD
+        block = np.full((stop - start, n), (1 - p) / comb(n - 1, d))
+        sets = islice(combinations(range(n), d), start, stop)
+        for row, members in enumerate(sets):
+            block[row, list(members)] = p / comb(n - 1, d - 1)
+        return block
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Size, ε and the size of the sets."""
+        return {"size": self.size, "epsilon": self.epsilon, "chosen": self.chosen}, {}
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> SubsetSelection:
+        """The strategy that `parameters` described."""
+        return cls(int(settings["size"]), float(settings["epsilon"]), int(settings["chosen"]))
+
+
+@dataclass(frozen=True)
+class UnaryEncoding(SetStrategy):
+    """One bit per cell, each randomised on its own.
+
+    `symmetric` is basic RAPPOR: truth and lie with odds e^{ε/2} in every bit. Otherwise a one is
+    kept with chance 1/2 and a zero flipped with chance 1/(1+e^ε): the optimised encoding.
+    """
+
+    size: int
+    epsilon: float
+    symmetric: bool = False
+
+    kind = "unary"
+
+    def __post_init__(self) -> None:
+        check_cells(self.size)
+        check_epsilon(self.epsilon)
+
+    @cached_property
+    def thresholds(self) -> tuple[int, int]:
+        """Chances of a one, out of 2^64, in the bit of the true cell and in the others."""
+        factor = exponential(self.epsilon)
+        if self.symmetric:
+            root = odds_threshold(_root_below(factor))
+            return root, WORD - root
+        # Rounded up, so that the odds of a zero never overstate e^ε.
+        other = -(-WORD * factor.denominator // (factor.numerator + factor.denominator))
+        return WORD // 2, other
+
+    @cached_property
+    def support(self) -> Support:
+        """Bits are independent."""
+        p, q = (t / WORD for t in self.thresholds)
+        return Support(p, q, p * q, q * q)
+
+    def _members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+        own, other = self.thresholds
+        count = len(values)
+        members = bernoulli(other, count * self.size, source).reshape(count, self.size)
+        members[np.arange(count), values] = bernoulli(own, count, source)
+        return members
+
+    def worst_ratio(self) -> Fraction:
+        """Two types differ in two bits."""
+        own, other = self.thresholds
+        return Fraction(own * (WORD - other), other * (WORD - own))
+
+    @property
+    def outputs(self) -> int | None:
+        """Number of bit patterns, when few."""
+        return 1 << self.size if self.size <= 16 else None
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of bit patterns `start` to `stop`, the first cell being the highest bit."""
+        if self.outputs is None:
+            return super().rows(start, stop)
+        p, q = self.support.own, self.support.other
+        shifts = np.arange(self.size - 1, -1, -1)
+        bits = (np.arange(start, stop)[:, None] >> shifts) & 1
+        others = np.where(bits, q, 1 - q)
+        own = np.where(bits, p, 1 - p)
+        return np.asarray(others.prod(axis=1, keepdims=True) / others * own)
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Size, ε and the kind of encoding."""
+        return {"size": self.size, "epsilon": self.epsilon, "symmetric": self.symmetric}, {}
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> UnaryEncoding:
+        """The strategy that `parameters` described."""
+        return cls(int(settings["size"]), float(settings["epsilon"]), bool(settings["symmetric"]))
+
+
+def best_subset_size(size: int, epsilon: float) -> int:
+    """The set size that tells cells apart best: a whole number next to n/(1+e^ε)."""
+    near = int(size / (1 + exp(epsilon)))
+    candidates = sorted({min(max(near + k, 1), size - 1) for k in (0, 1)})
+    return max(candidates, key=lambda d: contrast_limit(size, epsilon, d))
+
+
+def uniform_sets(
+    cells: int, chosen: int, count: int, source: ByteSource | None = None
+) -> npt.NDArray[np.bool_]:
+    """`count` independent uniform sets of exactly `chosen` out of `cells`, by Floyd's method."""
+    members = np.zeros((count, cells), dtype=bool)
+    flat, base = members.reshape(-1), np.arange(count) * cells
+    for last in range(cells - chosen, cells):
+        drawn = base + integers_below(last + 1, count, source)
+        flat[np.where(flat[drawn], base + last, drawn)] = True
+    return members
+
+
+def _root_below(value: Fraction) -> Fraction:
+    """A rational just below the square root."""
+    from math import isqrt
+
+    scale = 1 << 128
+    return Fraction(isqrt(value.numerator * scale**2 // value.denominator), scale)

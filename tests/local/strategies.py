@@ -1,0 +1,69 @@
+"""Every strategy at sizes small enough to be written out, for the tests to share."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from noisewright.local.dense import MatrixStrategy
+from noisewright.local.hashing import LocalHashing
+from noisewright.local.response import RandomizedResponse
+from noisewright.local.sets import SetStrategy, SubsetSelection, UnaryEncoding
+
+
+class SeededSource:
+    """Reproducible bytes, for tests only."""
+
+    def __init__(self, seed):
+        self.generator = np.random.default_rng(seed)
+
+    def bytes(self, count):
+        return self.generator.bytes(count)
+
+
+def uneven_matrix(n, epsilon):
+    rng = np.random.default_rng(n)
+    q = rng.uniform(1.0, np.exp(epsilon / 2), size=(3 * n, n))
+    q /= q.sum(axis=0).max() * 1.4
+    return np.vstack([q, 1.0 - q.sum(axis=0)])
+
+
+SMALL = {
+    "matrix": MatrixStrategy.from_chances(uneven_matrix(6, 1.0), 1.0),
+    "matrix-prior": MatrixStrategy.from_chances(
+        uneven_matrix(5, 2.0), 2.0, np.array([0.1, 0.2, 0.2, 0.1, 0.4])
+    ),
+    "randomized-response": RandomizedResponse(7, 1.0),
+    "randomized-response-2": RandomizedResponse(2, 0.1),
+    "subset-selection": SubsetSelection(7, 1.0),
+    "subset-selection-3": SubsetSelection(6, 0.3, 3),
+    "subset-selection-2": SubsetSelection(2, 1.0),
+    "rappor": UnaryEncoding(6, 1.0, symmetric=True),
+    "unary": UnaryEncoding(6, 2.0),
+    "local-hashing": LocalHashing(7, 1.0),
+    "local-hashing-2": LocalHashing(6, 0.5, 2),
+    "local-hashing-5": LocalHashing(8, 2.0, 5),
+    "local-hashing-7": LocalHashing(6, 3.0, 7),
+}
+
+
+def listed_reports(strategy):
+    """One report per row of the dense matrix, in its order."""
+    if isinstance(strategy, SubsetSelection):
+        sets = itertools.combinations(range(strategy.size), strategy.chosen)
+        bits = np.array([[u in members for u in range(strategy.size)] for members in sets])
+        return np.packbits(bits, axis=1)
+    if isinstance(strategy, SetStrategy):
+        shifts = np.arange(strategy.size - 1, -1, -1)
+        bits = (np.arange(strategy.outputs)[:, None] >> shifts) & 1
+        return np.packbits(bits.astype(bool), axis=1)
+    return np.arange(strategy.outputs)
+
+
+def scores(strategy):
+    """The score of every report, one at a time."""
+    reports = listed_reports(strategy)
+    return np.array(
+        [strategy.score(strategy.tally(reports[i : i + 1]), 1) for i in range(strategy.outputs)]
+    )

@@ -1,0 +1,152 @@
+"""What every strategy promises, checked against its matrix written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from local.strategies import SMALL, SeededSource, listed_reports, scores
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis import Analysis
+from noisewright.local.sets import SubsetSelection, UnaryEncoding
+from noisewright.workload import workload
+
+NAMES = sorted(SMALL)
+
+
+@pytest.fixture(params=NAMES)
+def strategy(request):
+    return SMALL[request.param]
+
+
+def possible(strategy):
+    """Rows that can come, with their scores."""
+    q = strategy.dense()
+    keep = q.max(axis=1) > 0
+    return q[keep], scores_of(strategy)[keep]
+
+
+_SCORES: dict[int, np.ndarray] = {}
+
+
+def scores_of(strategy):
+    key = id(strategy)
+    if key not in _SCORES:
+        with np.errstate(all="ignore"):
+            _SCORES[key] = scores(strategy)
+    return _SCORES[key]
+
+
+def test_columns_are_distributions_and_rows_are_private(strategy):
+    q, _ = possible(strategy)
+    np.testing.assert_allclose(q.sum(axis=0), 1.0, atol=1e-12)
+    ratio = (q.max(axis=1) / q.min(axis=1)).max()
+    assert np.log(ratio) <= strategy.epsilon + 1e-9
+    assert strategy.is_private()
+    assert strategy.log_ratio() == pytest.approx(np.log(ratio), abs=1e-9)
+
+
+def test_the_score_is_unbiased_for_the_information(strategy):
+    q, s = possible(strategy)
+    np.testing.assert_allclose((q.T @ s).T, strategy.information.dense(), atol=1e-9)
+
+
+def test_moment_and_energy_are_those_of_the_score(strategy):
+    q, s = possible(strategy)
+    x = np.arange(1.0, strategy.size + 1)
+    np.testing.assert_allclose(
+        strategy.moment(x), s.T @ (s * (q @ x)[:, None]), rtol=1e-9, atol=1e-9
+    )
+    m = np.random.default_rng(0).normal(size=(strategy.size,) * 2)
+    m = m @ m.T
+    expected = q.T @ np.einsum("ou,uv,ov->o", s, m, s)
+    np.testing.assert_allclose(strategy.energy(m), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["identity", "prefix", "ranges", "total"])
+def test_variances_and_covariance_follow_from_the_matrix(strategy, name):
+    w = workload(f"{name}:{strategy.size}")
+    q, s = possible(strategy)
+    dense = w.dense()
+    v = dense @ strategy.information.solve(s.T)
+    np.testing.assert_allclose(v @ q, dense, atol=1e-9)
+    x = np.arange(1.0, strategy.size + 1)
+    covariance = (v * (q @ x)) @ v.T - (dense * x) @ dense.T
+    analysis = Analysis(strategy, w)
+    np.testing.assert_allclose(analysis.covariance(x), covariance, atol=1e-8)
+    np.testing.assert_allclose(analysis.query_variances(x), np.diag(covariance), atol=1e-8)
+    variances = (v**2).sum(axis=0) @ q - (dense**2).sum(axis=0)
+    np.testing.assert_allclose(analysis.type_variances, variances, atol=1e-8)
+    mean = strategy.prior @ (variances + (dense**2).sum(axis=0))
+    assert strategy.mean_trace(w.gram()) == pytest.approx(mean, abs=1e-9)
+
+
+def test_estimates_add_up_over_reports(strategy):
+    reports = listed_reports(strategy)
+    reports = reports[strategy.dense().max(axis=1) > 0]
+    half = len(reports) // 2
+    whole = strategy.tally(reports)
+    np.testing.assert_array_equal(
+        whole, strategy.tally(reports[:half]) + strategy.tally(reports[half:])
+    )
+    assert strategy.valid(reports).all()
+    estimate = strategy.estimate(whole, len(reports))
+    assert estimate.sum() == pytest.approx(len(reports))
+    assert len(whole) == strategy.counters
+
+
+def test_reports_follow_the_matrix(strategy):
+    people, source = 4000, SeededSource(11)
+    q = strategy.dense()
+    listed = {bytes(np.ascontiguousarray(r)): i for i, r in enumerate(listed_reports(strategy))}
+    dtype = listed_reports(strategy).dtype
+    for value in (0, strategy.size - 1):
+        reports = strategy.randomize(np.full(people, value), source)
+        assert strategy.valid(reports).all()
+        reports = reports.astype(dtype)
+        rows = [listed[bytes(np.ascontiguousarray(r))] for r in reports]
+        counts = np.bincount(rows, minlength=len(q))
+        expected = people * q[:, value]
+        keep = expected > 0
+        assert counts[~keep].sum() == 0
+        statistic = ((counts - expected)[keep] ** 2 / expected[keep]).sum()
+        freedom = keep.sum() - 1
+        # Six standard deviations of a chi-square, fixed seed: false alarm below 1e-5 in each case.
+        assert statistic < freedom + 6 * np.sqrt(2 * freedom) + 20
+
+
+def test_parameters_rebuild_the_strategy(strategy):
+    settings, arrays = strategy.parameters()
+    again = type(strategy).from_parameters(settings, arrays)
+    np.testing.assert_array_equal(again.dense(), strategy.dense())
+    assert again.layout == strategy.layout
+
+
+@pytest.mark.parametrize("name", ["subset-selection", "rappor", "unary"])
+def test_sets_with_stray_bits_are_not_valid(name):
+    strategy = SMALL[name]
+    report = strategy.randomize([0], SeededSource(1))
+    assert strategy.valid(report).all()
+    report[0, -1] |= 1
+    assert not strategy.valid(report).any()
+
+
+def test_exponentially_many_reports_are_not_listed():
+    for strategy in (SubsetSelection(200, 1.0), UnaryEncoding(200, 1.0)):
+        with pytest.raises(TooLarge):
+            strategy.dense()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bad_parameters_are_refused(name):
+    kind = type(SMALL[name])
+    settings, arrays = SMALL[name].parameters()
+    for epsilon in (0.0, -1.0, float("nan"), 1e9):
+        with pytest.raises(InvalidParameter):
+            kind.from_parameters({**settings, "epsilon": epsilon}, arrays)
+
+
+@pytest.mark.parametrize("kind", [SubsetSelection, UnaryEncoding])
+def test_one_cell_is_refused(kind):
+    with pytest.raises(InvalidParameter, match="size=1"):
+        kind(1, 1.0)
