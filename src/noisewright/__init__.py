@@ -22,6 +22,7 @@ _HOMES = {
     "factorize": "noisewright.norm.factorize",
     "load": "noisewright.api",
     "plan": "noisewright.api",
+    "report": "noisewright.report",
     "workload": "noisewright.workload",
 }
 

@@ -15,6 +15,9 @@ from noisewright.errors import NoisewrightError
 
 # name: (where the click command lives, its line in `noisewright --help`)
 COMMANDS = {
+    "demo": ("noisewright.cli.demo:demo", "The whole job on a synthetic table, with a report."),
+    "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
+    "release": ("noisewright.cli.release:release", "Private answers from a plan and a table."),
     "norm": ("noisewright.cli.norm:norm", "How hard a workload is: least error and its proof."),
     "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
 }

@@ -28,7 +28,7 @@ from noisewright.planning.counting import (
     is_histogram,
 )
 from noisewright.planning.forecast import Forecast, mean_error
-from noisewright.planning.release import Release
+from noisewright.planning.release import Release, ReleasedTable, term_axes
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
@@ -188,7 +188,7 @@ class CentralPlan:
             std=std,
             halfwidth=self._halfwidth(std),
             simultaneous_halfwidth=self._multiplier * std,
-            tables=self._table_names(),
+            tables=self.tables(),
             metadata=self.metadata(),
             _labels=self.labels,
         )
@@ -226,11 +226,26 @@ class CentralPlan:
             return self.workload.labels()
         return [label for t in self.terms for label in query_labels(self.domain, t)]
 
-    def _table_names(self) -> tuple[tuple[str, int], ...]:
-        if isinstance(self.workload, Questions):
-            pairs = zip(self.workload.names, self.terms, strict=True)
-            return tuple((name, term.queries) for name, term in pairs)
-        return ((self.workload.brief(), self.workload.queries),)
+    def table_errors(self) -> list[tuple[Any, ...]]:
+        """Per table: name, queries, rmse, largest standard error, and typical half-widths."""
+        forecast = self.forecast()
+        rows, start = [], 0
+        for table in self.tables():
+            part = slice(start, start + table.queries)
+            std = forecast.std[part]
+            widths = forecast.halfwidth[part].max(), forecast.simultaneous_halfwidth[part].max()
+            errors = mean_error(std, 2), float(std.max()), *map(float, widths)
+            rows.append((table.name, table.queries, *errors))
+            start += table.queries
+        return rows
+
+    def tables(self) -> tuple[ReleasedTable, ...]:
+        """The parts of the release, with what their queries stand for."""
+        if not isinstance(self.workload, Questions):
+            return (ReleasedTable(self.workload.brief(), self.workload.queries),)
+        pairs = zip(self.workload.names, self.terms, strict=True)
+        domain = self.workload.domain
+        return tuple(ReleasedTable(name, t.queries, term_axes(domain, t)) for name, t in pairs)
 
     def metadata(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""
@@ -250,6 +265,7 @@ class CentralPlan:
             "workload": self.workload.brief(),
             "domain": None if self.domain is None else self.domain.fingerprint,
             "queries": self.workload.queries,
+            "ratio": self.forecast().ratio,
             "interval_level": LEVEL,
             "libraries": {"numpy": np.__version__},
         }

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from noisewright.domain import Domain
 from noisewright.files import replacing, write_text
+from noisewright.workload import Identity, Prefix, Ranges, Workload
 from noisewright.workload.base import FloatArray
+from noisewright.workload.terms import Term
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +22,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("table", "query", "answer", "std_error", "lower", "upper", "lower_all", "upper_all")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One attribute of a released table: what its queries are, in the order of the answers."""
+
+    name: str
+    kind: Literal["value", "cumulative", "range", "query"]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReleasedTable:
+    """A named part of a release; its answers form a tensor over its axes, in C order."""
+
+    name: str
+    queries: int
+    axes: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +54,7 @@ class Release:
     std: FloatArray
     halfwidth: FloatArray
     simultaneous_halfwidth: FloatArray
-    tables: tuple[tuple[str, int], ...]
+    tables: tuple[ReleasedTable, ...]
     metadata: Mapping[str, Any]
     _labels: Any
 
@@ -46,7 +67,7 @@ class Release:
         """The answers as an Arrow table."""
         import pyarrow as pa
 
-        names = np.repeat([n for n, _ in self.tables], [count for _, count in self.tables])
+        names = np.repeat([t.name for t in self.tables], [t.queries for t in self.tables])
         columns = [
             pa.array(names, type=pa.string()).dictionary_encode(),
             pa.array(self.labels, type=pa.string()),
@@ -98,3 +119,18 @@ class Release:
 
     def _repr_html_(self) -> str:
         return str(self.to_pandas().head(20).to_html(index=False))
+
+
+def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
+    """The axes of a term that is a product of one workload per attribute; none otherwise."""
+    kinds: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
+        Identity: "value",
+        Prefix: "cumulative",
+        Ranges: "range",
+    }
+    if term.factors is None or any(type(factor) not in kinds for factor in term.factors):
+        return ()
+    return tuple(
+        Axis(domain.names[i], kinds[type(factor)], domain.attributes[i].labels)
+        for i, factor in zip(term.attributes, term.factors, strict=True)
+    )

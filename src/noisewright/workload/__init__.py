@@ -1,9 +1,6 @@
 """What is asked: workloads as implicit linear operators, their algebra and their text form."""
 
-import sys
-from types import ModuleType
-from typing import Any
-
+from noisewright.modules import make_callable
 from noisewright.workload.algebra import Kron, Stack, Weighted, kron, stack
 from noisewright.workload.atoms import (
     Atom,
@@ -42,12 +39,4 @@ __all__ = [
     "workload",
 ]
 
-
-class _CallableModule(ModuleType):
-    """Lets `nw.workload("prefix:64")` work although `workload` is also the name of this room."""
-
-    def __call__(self, source: Any) -> Workload:
-        return workload(source)
-
-
-sys.modules[__name__].__class__ = _CallableModule
+make_callable(__name__, workload)

@@ -1,0 +1,103 @@
+"""Fifty thousand people who do not exist: age, sex, region, income and employment.
+
+The numbers are invented but hang together as in a census: a bulge of births, jobs by age, incomes
+by job, age and region. Synthetic data is the only data whose truth a report may show.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright.domain import Domain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PEOPLE = 50_000
+SEED = 20_260_101
+
+REGIONS = ("North", "Northeast", "Midlands", "East", "Capital", "Southwest", "South", "Islands")
+_REGION_SHARES = (0.13, 0.08, 0.19, 0.11, 0.24, 0.09, 0.13, 0.03)
+_REGION_WEALTH = (0.94, 0.86, 0.95, 1.00, 1.32, 0.92, 1.05, 0.84)
+_JOB_INCOME = {"employed": 34.0, "self-employed": 30.0, "unemployed": 11.0, "student": 7.0,
+               "retired": 19.0, "not working": 9.0}  # fmt: skip
+
+
+def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
+    """A synthetic table, one row per person."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(seed)
+    age = _ages(rng, count)
+    sex = np.where(rng.random(count) < 0.487 + 0.0009 * (50 - age), "M", "F")
+    region = rng.choice(len(REGIONS), size=count, p=_REGION_SHARES)
+    job = _jobs(rng, age, sex)
+    income = _incomes(rng, age, sex, region, job)
+    return pa.table(
+        {
+            "age": age,
+            "sex": sex,
+            "region": np.array(REGIONS)[region],
+            "income": np.round(income, 1),
+            "employment": job,
+        }
+    )
+
+
+def _ages(rng: np.random.Generator, count: int) -> Any:
+    years = np.arange(100)
+    births = (
+        1.0
+        + 0.22 * np.exp(-(((years - 57) / 7.0) ** 2))
+        + 0.16 * np.exp(-(((years - 32) / 6) ** 2))
+    )
+    alive = 1 / (1 + np.exp((years - 82) / 6.5))
+    pyramid = births * alive
+    return rng.choice(years, size=count, p=pyramid / pyramid.sum())
+
+
+def _jobs(rng: np.random.Generator, age: Any, sex: Any) -> Any:
+    """Life stages as soft steps in age; each person falls into one stage."""
+    retired = _step(age, 65, 2.2)
+    student = (1 - _step(age, 22, 1.6)) * (age >= 16)
+    working = np.clip(1 - retired - student, 0, 1) * (age >= 16)
+    draw, kind = rng.random(len(age)), rng.random(len(age))
+    at_home = np.where(sex == "F", 0.17, 0.09)
+    job = np.where(kind < at_home, "not working", "employed")
+    job = np.where((kind >= at_home) & (kind < at_home + 0.055), "unemployed", job)
+    job = np.where(kind > 0.87 - 0.001 * age, "self-employed", job)
+    stage = np.where(draw < retired, "retired", np.where(draw < retired + student, "student", job))
+    return np.where((age < 16) | ((working == 0) & (stage == "employed")), "student", stage)
+
+
+def _step(age: Any, middle: float, width: float) -> Any:
+    return 1 / (1 + np.exp(-(age - middle) / width))
+
+
+def _incomes(rng: np.random.Generator, age: Any, sex: Any, region: Any, job: Any) -> Any:
+    base = np.array([_JOB_INCOME[name] for name in job])
+    wealth = np.array(_REGION_WEALTH)[region]
+    career = np.where(
+        np.isin(job, ("employed", "self-employed")), 0.62 + 0.016 * np.clip(age - 18, 0, 32), 1
+    )
+    spread = np.where(job == "self-employed", 0.75, 0.42)
+    gap = np.where(sex == "F", 0.91, 1.0)
+    income = base * wealth * career * gap * np.exp(rng.normal(0, spread) - spread**2 / 2)
+    return np.where(age < 16, 0.0, np.clip(income, 0, 400))
+
+
+def domain() -> Domain:
+    """The table's public schema, as committed beside this file."""
+    return Domain.from_yaml(_text("schema.yaml"))
+
+
+def questions() -> str:
+    """What the demo asks, as committed beside this file."""
+    return _text("queries.yaml")
+
+
+def _text(name: str) -> str:
+    return files("noisewright.demo").joinpath(name).read_text(encoding="utf-8")

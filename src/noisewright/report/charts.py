@@ -1,0 +1,161 @@
+"""Charts of released tables as inline SVG: nothing is fetched when a page is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from noisewright.planning.release import Release, ReleasedTable
+from noisewright.workload.base import FloatArray
+
+INK, MUTED, PRIVATE, TRUTH = "#1c2430", "#6b7685", "#2563c9", "#d9772b"
+_MOST_LABELS = 60
+_WIDTH, _HEIGHT = 520, 260
+
+
+def table_chart(
+    release: Release, table: ReleasedTable, start: int, truth: FloatArray | None
+) -> str | None:
+    """A chart of one table as SVG: a line for a CDF, dots with intervals, or a heat map."""
+    part = slice(start, start + table.queries)
+    kinds = [axis.kind for axis in table.axes]
+    if len(kinds) == 1 and table.queries <= _MOST_LABELS and kinds[0] != "range":
+        rows = _rows(release, table, part, truth)
+        chart = _line(rows, table) if kinds[0] == "cumulative" else _dots(rows, table)
+    elif len(kinds) == 2 and max(len(axis.labels) for axis in table.axes) <= _MOST_LABELS:
+        chart = _heat(release, table, part)
+    else:
+        return None
+    return _svg(chart)
+
+
+def _rows(
+    release: Release, table: ReleasedTable, part: slice, truth: FloatArray | None
+) -> list[dict[str, Any]]:
+    (axis,) = table.axes
+    rows = []
+    for k, label in enumerate(axis.labels):
+        i = part.start + k
+        answer, half = float(release.answers[i]), float(release.simultaneous_halfwidth[i])
+        row = {"label": label, "answer": answer, "low": answer - half, "high": answer + half}
+        if truth is not None:
+            row["truth"] = float(truth[i])
+        rows.append(row)
+    return rows
+
+
+def _base(rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
+    import altair as alt
+
+    (axis,) = table.axes
+    title = f"{axis.name}, up to" if axis.kind == "cumulative" else axis.name
+    x = alt.X("label:N", sort=list(axis.labels), title=title)
+    return alt.Chart(alt.Data(values=rows)).encode(x=x)
+
+
+def _layers(base: Any, interval: Any, answer: Any, truth: Any) -> Any:
+    import altair as alt
+
+    layers = [interval, answer] + ([truth] if truth is not None else [])
+    return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT)
+
+
+def _line(rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
+    import altair as alt
+
+    base = _base(rows, table)
+    y = alt.Y("low:Q", title="people", axis=alt.Axis(format="~s"))
+    band = base.mark_area(opacity=0.22, color=PRIVATE).encode(y=y, y2="high:Q")
+    line = base.mark_line(color=PRIVATE, strokeWidth=2.2).encode(y="answer:Q")
+    return _layers(base, band, line, _truth(base, rows))
+
+
+def _dots(rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
+    import altair as alt
+
+    base = _base(rows, table)
+    y = alt.Y("low:Q", title="people", axis=alt.Axis(format="~s"), scale=alt.Scale(zero=True))
+    rule = base.mark_rule(color=PRIVATE, strokeWidth=2).encode(y=y, y2="high:Q")
+    dots = base.mark_point(filled=True, size=55, color=PRIVATE, opacity=1).encode(y="answer:Q")
+    return _layers(base, rule, dots, _truth(base, rows))
+
+
+def _truth(base: Any, rows: list[dict[str, Any]]) -> Any | None:
+    if not rows or "truth" not in rows[0]:
+        return None
+    return base.mark_tick(color=TRUTH, thickness=2.4, size=15).encode(y="truth:Q")
+
+
+def _heat(release: Release, table: ReleasedTable, part: slice) -> Any:
+    import altair as alt
+
+    first, second = table.axes
+    values = np.asarray(release.answers[part]).reshape(len(first.labels), len(second.labels))
+    rows = [
+        {"a": a, "b": b, "people": max(0.0, float(values[i, j]))}
+        for i, a in enumerate(first.labels)
+        for j, b in enumerate(second.labels)
+    ]
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_rect(stroke="white", strokeWidth=0.6)
+        .encode(
+            x=alt.X("b:N", sort=list(second.labels), title=_axis_title(second)),
+            y=alt.Y("a:N", sort=list(first.labels), title=_axis_title(first)),
+            color=alt.Color(
+                "people:Q",
+                scale=alt.Scale(scheme="blues"),
+                legend=alt.Legend(format="~s", title="people", gradientLength=150),
+            ),
+        )
+        .properties(width=min(_WIDTH, 34 * len(second.labels)), height=18 * len(first.labels))
+    )
+
+
+def _axis_title(axis: Any) -> str:
+    return f"{axis.name}, up to" if axis.kind == "cumulative" else str(axis.name)
+
+
+def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
+    """Standardised errors of a release whose truth is known, against the law they should follow."""
+    import altair as alt
+
+    z = observed / predicted
+    edges = np.linspace(-4, 4, 33)
+    counts, _ = np.histogram(np.clip(z, -3.999, 3.999), edges)
+    middles = (edges[:-1] + edges[1:]) / 2
+    expected = len(z) * 0.25 * np.exp(-(middles**2) / 2) / np.sqrt(2 * np.pi)
+    rows = [
+        {"z": float(m), "count": int(c), "expected": float(e)}
+        for m, c, e in zip(middles, counts, expected, strict=True)
+    ]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("z:Q", title="error / its standard error", axis=alt.Axis(values=list(range(-4, 5))))
+    )
+    bars = base.mark_bar(color=PRIVATE, opacity=0.35, size=13).encode(
+        y=alt.Y("count:Q", title="answers")
+    )
+    curve = base.mark_line(color=INK, strokeWidth=1.6, interpolate="monotone").encode(
+        y="expected:Q"
+    )
+    return _svg(alt.layer(bars, curve).properties(width=_WIDTH, height=200))
+
+
+def _svg(chart: Any) -> str:
+    import vl_convert
+
+    styled = chart.configure(
+        font="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
+        background="transparent",
+    )
+    styled = styled.configure_axis(
+        labelColor=MUTED,
+        titleColor=INK,
+        titleFontWeight="normal",
+        gridColor="#e7eaef",
+        domainColor="#c6ccd5",
+        tickColor="#c6ccd5",
+        labelLimit=150,
+    ).configure_view(stroke=None)
+    return str(vl_convert.vegalite_to_svg(styled.to_json(), vl_version="6.4")).strip()

@@ -1,0 +1,132 @@
+"""The report page: what was promised, how good the answers are, and the answers themselves."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from noisewright.planning.release import Release, ReleasedTable
+from noisewright.report.charts import errors_chart, table_chart
+from noisewright.workload.base import FloatArray
+
+_MOST_CHARTS = 24
+_MOST_ROWS = 200
+
+
+def page(release: Release, truth: FloatArray | None = None, title: str = "Private release") -> str:
+    """The page as HTML. `truth` may be given only for synthetic data."""
+    template = Template(files("noisewright.report").joinpath("page.html").read_text("utf-8"))
+    return template.substitute(
+        title=escape(title),
+        lead=_lead(release, truth),
+        tiles=_tiles(release),
+        charts=_charts(release, truth),
+        errors="" if truth is None else _error_section(release, truth),
+        answers=_answers(release),
+        metadata=_metadata(release.metadata),
+    )
+
+
+def _lead(release: Release, truth: FloatArray | None) -> str:
+    tables = len(release.tables)
+    text = (
+        f"{len(release):,} answers in {tables:,} table{'s' if tables != 1 else ''}, every one "
+        "protected by the same promise: what is published here would look almost the same had any "
+        "one person been left out."
+    )
+    if release.metadata["neighbours"] == "replace-one":
+        text = text.replace("been left out", "given other answers")
+    if truth is not None:
+        text += (
+            " The people are synthetic, so the true counts are shown in orange;"
+            " a report on real people never holds them."
+        )
+    return escape(text)
+
+
+def _tiles(release: Release) -> str:
+    spent = release.metadata["privacy"]
+    promise = ", ".join(
+        f"{symbol} = {spent[name]:g}"
+        for name, symbol in (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
+        if spent.get(name) is not None
+    )
+    rmse = float(np.sqrt(np.mean(release.std**2)))
+    ratio = release.metadata.get("ratio")
+    best = "no bound known" if ratio is None else f"{ratio:.3f} ×"
+    tiles = [
+        ("privacy", promise, f"neighbours: {release.metadata['neighbours']}"),
+        ("typical error", f"± {rmse:,.1f}", "people, root mean square"),
+        ("largest error", f"± {float(release.std.max()):,.1f}", "people, standard error"),
+        ("against the least possible", best, "certified ratio, 1 is optimal"),
+    ]
+    return "".join(
+        f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b>'
+        f"<small>{escape(note)}</small></div>"
+        for name, value, note in tiles
+    )
+
+
+def _charts(release: Release, truth: FloatArray | None) -> str:
+    figures: list[str] = []
+    start = 0
+    for table in release.tables:
+        if len(figures) < _MOST_CHARTS:
+            svg = table_chart(release, table, start, truth)
+            if svg is not None:
+                figures.append(_figure(release, table, start, svg))
+        start += table.queries
+    left = sum(1 for table in release.tables if table.axes) - len(figures)
+    more = f'<p class="quiet">{left} more tables are in the answers below.</p>' if left > 0 else ""
+    return "".join(figures) + more
+
+
+def _figure(release: Release, table: ReleasedTable, start: int, svg: str) -> str:
+    std = release.std[start : start + table.queries]
+    note = f"{table.queries:,} answers, standard error {std.min():,.1f} to {std.max():,.1f} people"
+    return (
+        f"<figure>{svg}<figcaption><b>{escape(table.name)}</b>{escape(note)}</figcaption></figure>"
+    )
+
+
+def _error_section(release: Release, truth: FloatArray) -> str:
+    errors = release.answers - truth
+    inside = float(np.mean(np.abs(errors) <= release.halfwidth))
+    everywhere = bool(np.all(np.abs(errors) <= release.simultaneous_halfwidth))
+    verdict = "all of them" if everywhere else "not all of them, as happens once in twenty releases"
+    return (
+        "<h2>Is the forecast right?</h2><figure>"
+        + errors_chart(release.std, errors)
+        + "<figcaption><b>Errors against their forecast</b>"
+        + f"{inside:.1%} of the true counts lie in their own 95 % interval; the simultaneous "
+        + f"intervals hold {verdict}. The curve is the Gaussian law they should follow."
+        + "</figcaption></figure>"
+    )
+
+
+def _answers(release: Release) -> str:
+    rows = []
+    names = np.repeat([t.name for t in release.tables], [t.queries for t in release.tables])
+    for i in range(min(len(release), _MOST_ROWS)):
+        rows.append(
+            f"<tr><td>{escape(str(names[i]))}</td><td>{escape(release.labels[i])}</td>"
+            f"<td>{release.answers[i]:,.1f}</td><td>{release.std[i]:,.1f}</td>"
+            f"<td>{release.answers[i] - release.halfwidth[i]:,.1f} … "
+            f"{release.answers[i] + release.halfwidth[i]:,.1f}</td></tr>"
+        )
+    more = len(release) - len(rows)
+    tail = f'<p class="quiet">and {more:,} more in the file of answers.</p>' if more > 0 else ""
+    return (
+        "<table><thead><tr><th>table</th><th>query</th><th>answer</th><th>std. error</th>"
+        f"<th>95 % interval</th></tr></thead><tbody>{''.join(rows)}</tbody></table>{tail}"
+    )
+
+
+def _metadata(metadata: Any) -> str:
+    import json
+
+    return escape(json.dumps(dict(metadata), indent=2, ensure_ascii=False))
