@@ -156,3 +156,21 @@ def test_schema_check_refuses_drafts_and_faults(tmp_path: Path) -> None:
     assert "unknown keys beyond" in err
     code, _, err = run("schema", "check", str(tmp_path / "absent.yaml"))
     assert (code, "No such file" in err) == (2, True)
+
+
+def test_schema_suggest(tmp_path: Path) -> None:
+    table, draft = tmp_path / "table.csv", tmp_path / "draft.yaml"
+    table.write_text("age,sex\n17,F\n44,M\n")
+    code, out, _ = run("schema", "suggest", str(table))
+    assert code == 0
+    assert "reviewed: false" in out
+    code, out, err = run("schema", "suggest", str(table), "-o", str(draft), "--json")
+    assert code == 0
+    assert [a["name"] for a in json.loads(out)["attributes"]] == ["age", "sex"]
+    assert "review every value" in err
+    assert run("schema", "show", str(draft))[0] == 0
+    assert run("schema", "check", str(draft))[0] == 2
+    code, _, err = run("schema", "suggest", str(table), "-o", str(tmp_path))
+    assert (code, "cannot be written" in err) == (2, True)
+    code, _, err = run("schema", "suggest", str(tmp_path / "absent.csv"))
+    assert (code, "does not exist" in err) == (2, True)

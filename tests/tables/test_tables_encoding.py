@@ -113,7 +113,7 @@ def expected(rows: list[dict[str, Any]]) -> list[tuple[int, ...]]:
     return [tuple(cell_of(a, row[a.name]) for a in DOMAIN) for row in rows]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(rows=TABLES)
 def test_typed_tables_are_encoded_as_the_oracle_says(rows) -> None:
     table = arrow(rows)
@@ -123,7 +123,7 @@ def test_typed_tables_are_encoded_as_the_oracle_says(rows) -> None:
     assert cells(duckdb.from_arrow(table)) == expected(rows)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(rows=TABLES)
 def test_files_are_encoded_as_the_oracle_says(rows, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("files")
@@ -138,7 +138,7 @@ def test_files_are_encoded_as_the_oracle_says(rows, tmp_path_factory) -> None:
     assert cells(folder / "table.csv") == expected(rows)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(rows=TABLES)
 def test_columns_in_python_are_encoded_as_the_oracle_says(rows) -> None:
     for attribute, _ in ATTRIBUTES:
@@ -154,7 +154,7 @@ ZONES = [
 ]
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(
     moments=st.lists(
         st.datetimes(

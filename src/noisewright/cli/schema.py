@@ -19,6 +19,31 @@ def schema() -> None:
 
 
 @schema.command()
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here.")
+@json_option
+def suggest(table: Path, output: Path | None, as_json: bool) -> None:
+    """Draft a schema from TABLE (CSV or Parquet), marked `reviewed: false`.
+
+    The draft is made by looking at the table, so it is as private as the table. Replace every
+    value and bound by one from public knowledge, then set `reviewed: true`.
+    """
+    from noisewright import files
+    from noisewright.tables.suggest import suggest_schema
+
+    if output is not None:
+        files.check_writable(output)
+    draft = suggest_schema(table)
+    if as_json:
+        print_json(draft.domain.to_dict() | {"left_out": draft.left_out})
+    elif output is None:
+        click.echo(draft.to_yaml(), nl=False)
+    if output is not None:
+        files.write_text(output, draft.to_yaml())
+        click.echo(f"draft written to {output}; review every value in it", err=True)
+
+
+@schema.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @json_option
 def check(file: Path, as_json: bool) -> None:

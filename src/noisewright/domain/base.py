@@ -147,7 +147,6 @@ class Attribute(ABC):
 
         Never call it with a value from a record: the error repeats the constant.
         """
-        remedy = f"the cells are {', '.join(self.labels[:8])}" + ", …" * (self.size > 8)
         if self.has_other and constant == self.other:
             return self.size - 1
         try:
@@ -155,6 +154,7 @@ class Attribute(ABC):
         except DomainError:
             cell = MISSING
         if cell < 0:
+            remedy = f"the cells are {', '.join(self.labels[:8])}" + ", …" * (self.size > 8)
             raise InvalidParameter(self.name, constant, "has no declared cell", remedy)
         return cell
 

@@ -30,8 +30,6 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
     document: dict[str, Any] = {"name": attribute.name, "kind": attribute.kind}
     fields = {field.name: field.default for field in dataclasses.fields(attribute)}
     fields["missing"] = "other" if attribute.outside == "other" else "error"
-    if not attribute.has_other:
-        del fields["other"]
     if isinstance(attribute, Numeric):
         fields |= {"lower": attribute.edges[0], "upper": attribute.edges[-1]}
     for name, default in fields.items():
@@ -119,12 +117,18 @@ for _name, (_pattern, _first) in _SCALARS.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", _pattern, _first)
     _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", _pattern, _first)
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
-_Dumper.add_representer(
-    list,
-    lambda dumper, data: dumper.represent_sequence(
-        "tag:yaml.org,2002:seq", data, flow_style=not any(isinstance(x, dict) for x in data)
-    ),
-)
+
+
+def _represent_list(dumper: _Dumper, items: list[Any]) -> yaml.Node:
+    """Write numbers and short lists in one line, mappings and long texts one to a line."""
+    length = sum(len(str(item)) + 2 for item in items)
+    texts = any(isinstance(item, str) for item in items)
+    mappings = any(isinstance(item, dict) for item in items)
+    flow = not mappings and (length < 80 or not texts)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=flow)
+
+
+_Dumper.add_representer(list, _represent_list)
 
 
 def load_yaml(source: str | Path) -> Any:

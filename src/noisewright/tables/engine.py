@@ -2,8 +2,8 @@
 
 DuckDB reads, types and streams the columns; cells are found by vectorised lookups, the same code
 that encodes values everywhere else; each marginal is then one `bincount` of small integer codes.
-Counting in SQL (GROUPING SETS over the codes) was measured to be slower as soon as there are more
-than a few marginals; `benchmarks/counting.py` prints the ratio.
+Counting in SQL (GROUPING SETS over hand-written codes) takes as long for a few marginals and
+several times as long for thousands; `benchmarks/counting.py` prints the ratio.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from noisewright.domain import Attribute, Domain
 from noisewright.errors import DomainError, InvalidParameter, TooLarge
+from noisewright.tables.reading import read_as
 from noisewright.tables.source import Source, Table, connect, open_table, unreadable
 
 Counts = npt.NDArray[np.int64]
@@ -28,13 +29,6 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 _MOST_CELLS = 2**27  # one GiB of counts
 _CELLS_A_BATCH = 2**24  # rows × columns held as Arrow at once: some hundred MB of text
 _MOST_ROWS_A_BATCH = 2**20
-
-_WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BIGNUM")
-_NUMBERS = (*_WHOLE_NUMBERS, "FLOAT", "DOUBLE", "DECIMAL")
-_NULLS = {"text": "VARCHAR", "number": "DOUBLE", "boolean": "DOUBLE", "date": "DATE"}
-# An explicit offset makes the instant the same in every session; without one the text is taken as
-# it is written.
-_WITH_OFFSET = r"\d:\d\d[^a-zA-Z]*([zZ]|[+-]\d\d(:?\d\d)?)\s*$"
 
 
 class DuckDBCounter:
@@ -135,47 +129,12 @@ def _batches(table: Table, expressions: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _typed(table: Table, attribute: Attribute) -> str:
-    """Return SQL that reads the attribute's column in a type that the attribute encodes.
-
-    Only casts that cannot fail are used. Text that is no number, date or truth value becomes
-    NULL, that is, missing.
-    """
-    column, kind = f"#{table.position(attribute.name)}", table.type(attribute.name)
-    if kind.startswith("ENUM"):
-        column, kind = f"CAST({column} AS VARCHAR)", "VARCHAR"
-    base = kind.split("(")[0].removeprefix("U")
-    if kind in ('"NULL"', "NULL"):
-        return f"CAST(NULL AS {_NULLS[attribute.storage]})"
-    if kind == "VARCHAR":
-        return _read_text(column, attribute.storage)
-    if attribute.storage == "text":
-        return column if base in ("FLOAT", "DOUBLE", "DECIMAL") else f"CAST({column} AS VARCHAR)"
-    if attribute.storage == "date" and (kind == "DATE" or kind.startswith("TIMESTAMP")):
-        return column
-    if attribute.storage in ("number", "boolean") and (base in _NUMBERS or kind == "BOOLEAN"):
-        return f"CAST({column} AS DOUBLE)"
-    raise DomainError(
-        f"attribute {attribute.name!r} is declared as {attribute.kind}, but its column has the "
-        f"type {kind}; convert the column or correct the schema"
-    )
-
-
-def _read_text(column: str, storage: str) -> str:
-    if storage == "text":
-        return column
-    # `trim` also keeps DuckDB from pushing the cast into its CSV reader, where TRY_CAST turns into
-    # a cast that fails on the first bad cell (seen in 2.0).
-    text = f"trim({column})"
-    number = f"TRY_CAST({text} AS DOUBLE)"
-    if storage == "number":
-        return number
-    if storage == "boolean":
-        return (
-            f"CASE WHEN lower({text}) IN ('true', 't', 'yes', 'y') THEN 1.0 "
-            f"WHEN lower({text}) IN ('false', 'f', 'no', 'n') THEN 0.0 ELSE {number} END"
+    """Return SQL that reads the attribute's column in the type that the attribute encodes."""
+    kind = table.type(attribute.name)
+    expression = read_as(f"#{table.position(attribute.name)}", kind, attribute.storage)
+    if expression is None:
+        raise DomainError(
+            f"attribute {attribute.name!r} is declared as {attribute.kind}, but its column has the "
+            f"type {kind}; convert the column or correct the schema"
         )
-    return (
-        f"CASE WHEN regexp_matches({text}, '{_WITH_OFFSET}') "
-        f"THEN make_timestamp(epoch_us(TRY_CAST({text} AS TIMESTAMPTZ))) "
-        f"ELSE TRY_CAST({text} AS TIMESTAMP) END"
-    )
+    return expression

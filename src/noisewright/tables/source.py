@@ -60,7 +60,9 @@ class Table:
 
 def connect() -> duckdb.DuckDBPyConnection:
     """Open a private in-memory engine that never reaches for the network by itself."""
-    return duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    connection.execute("SET enable_progress_bar = false")  # it would mix into a command's output
+    return connection
 
 
 def open_table(

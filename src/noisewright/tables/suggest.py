@@ -1,0 +1,165 @@
+"""Draft a schema by looking at a table. The draft is as private as the table, and is not used."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass
+
+import duckdb
+
+from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
+from noisewright.errors import DomainError
+from noisewright.tables.reading import read_as
+from noisewright.tables.source import Source, Table, connect, open_table, unreadable
+
+_MOST_ROWS = 100_000  # a draft needs no more, and has to be checked by a person anyway
+_MOST_VALUES = 40
+_MOST_CODES = 12  # whole numbers with more distinct values are binned
+_BINS = 10
+
+_HEADING = """\
+# A DRAFT, made by looking at private data: keep it as private as the table itself.
+#
+# Everything declared here will be public. Every value, edge, bound and date below must come from
+# public knowledge (a code book, a questionnaire, the law), never from the table: a value that only
+# occurs because one person is in the table would reveal that person.
+#
+# Go through every line, replace what the table told by what is publicly known, and then write
+# `reviewed: true`. Nothing plans or releases from a draft.
+"""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A schema to be reviewed, and the columns for which nothing could be drafted."""
+
+    domain: Domain
+    left_out: dict[str, str]
+
+    def to_yaml(self) -> str:
+        """Return the draft with its warning, ready to be edited."""
+        lines = [f"#   {name!r}: {reason}\n" for name, reason in self.left_out.items()]
+        notes = "#\n# Columns left out:\n" + "".join(lines) if lines else ""
+        return _HEADING + notes + self.domain.to_yaml()
+
+
+def suggest_schema(source: Source) -> Draft:
+    """Draft a schema, marked as not reviewed, from a table."""
+    with closing(connect()) as connection:
+        table = open_table(connection, source)
+        try:
+            drafted = {name: _draft(_look(table, name)) for name in table.names}
+        except duckdb.Error:
+            raise unreadable(table.description) from None
+    for name, times in Counter(table.names).items():
+        if times > 1 or not name:
+            drafted[name] = "its name is empty or not unique"
+    left_out = {name: reason for name, reason in drafted.items() if isinstance(reason, str)}
+    attributes = [result for result in drafted.values() if isinstance(result, Attribute)]
+    if not attributes:
+        raise DomainError(
+            f"nothing can be drafted from {table.description}; write the schema by hand"
+        )
+    return Draft(Domain(attributes, reviewed=False), left_out)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What a look at one column told; every field is private."""
+
+    name: str
+    values: list[str]
+    present: int
+    distinct: int
+    truths: int
+    numbers: int
+    whole: bool
+    low: float | None
+    high: float | None
+    dates: int
+    first: dt.date
+    last: dt.date
+
+
+def _look(table: Table, name: str) -> _Column | None:
+    """Return what a column holds, or None where it cannot be read as simple values."""
+    kind, column = table.type(name), f"#{table.position(name)}"
+    text = read_as(column, kind, "text")
+    if text is None:
+        return None
+    nothing = "CAST(NULL AS DOUBLE)"
+    number = read_as(column, kind, "number") if kind != "BOOLEAN" else None
+    truth = read_as(column, kind, "boolean") if kind in ("BOOLEAN", "VARCHAR") else None
+    day = read_as(column, kind, "date") or "CAST(NULL AS DATE)"
+    readings = table.relation.limit(_MOST_ROWS).project(
+        f"CAST({text} AS VARCHAR) AS t, {truth or nothing} AS b, {number or nothing} AS n, "
+        f"CAST({day} AS DATE) AS d"
+    )
+    told = readings.aggregate(
+        "count(t), count(DISTINCT t), count(*) FILTER (b IN (0, 1)), "
+        "count(n), coalesce(bool_and(n = floor(n)), false), min(n) FILTER (isfinite(n)), "
+        "max(n) FILTER (isfinite(n)), count(d), min(d), max(d)"
+    ).fetchall()[0]
+    values = []
+    if told[1] <= _MOST_VALUES:
+        listed = readings.project("t").distinct().fetchall()
+        values = sorted(text for (text,) in listed if text is not None)
+    return _Column(name, values, *told)
+
+
+def _draft(column: _Column | None) -> Attribute | str:
+    """Return an attribute for the column, or the reason why there is none."""
+    if column is None:
+        return "its values are not simple"
+    if column.present == 0:
+        return "it holds no values"
+    if column.truths == column.present > column.numbers:
+        return Boolean(column.name, outside="other")
+    if column.numbers == column.present and column.low is not None and column.high is not None:
+        whole = column.whole and max(abs(column.low), abs(column.high)) < 2**53
+        if whole and column.distinct <= _MOST_CODES:
+            numbers = [float(value) for value in column.values]
+            codes = sorted({int(number) for number in numbers if math.isfinite(number)})
+            return Categorical(column.name, codes, outside="other")
+        return _binned(column.name, column.low, column.high, whole)
+    if column.dates == column.present:
+        return _dated(column)
+    if column.values:
+        return Categorical(column.name, column.values, outside="other", other=_unused(column))
+    return f"it holds more than {_MOST_VALUES} different texts"
+
+
+def _unused(column: _Column) -> str:
+    label = "other"
+    while label in column.values:
+        label = f"({label})"
+    return label
+
+
+def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
+    """Return about ten cells between round numbers."""
+    rough = max(high / _BINS - low / _BINS, 1e-300) if high > low else 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    step = max(step, 1.0) if whole else step
+    first, last = math.floor(low / step), math.ceil(high / step)
+    digits = max(0, -math.floor(math.log10(step)))
+    edges = [round(k * step, digits) for k in range(first, max(last, first + 1) + 1)]
+    return Numeric(
+        name,
+        [int(edge) for edge in edges] if whole else edges,
+        integer=whole,
+        outside="clip",
+        missing="other",
+    )
+
+
+def _dated(column: _Column) -> Date:
+    """Return whole calendar years, cut more or less finely by how many there are."""
+    days = (column.last - column.first).days
+    period = "day" if days < 32 else "month" if days < 3 * 366 else "year"
+    start, end = dt.date(column.first.year, 1, 1), dt.date(column.last.year, 12, 31)
+    return Date(column.name, start, end, period, outside="clip", missing="other")  # type: ignore[arg-type]

@@ -1,0 +1,85 @@
+"""Drafts: readable, marked as drafts, and never used as they are."""
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
+from noisewright.errors import DomainError
+from noisewright.tables import suggest
+from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.suggest import suggest_schema
+
+ROWS = 60
+TABLE = pa.table(
+    {
+        "age": list(range(17, 17 + ROWS)),
+        "sex": ["F", "M", "other"] * 20,
+        "code": [1, 2, None] * 20,
+        "income": [i * 0.25 for i in range(ROWS)],
+        "citizen": [True, False] * 30,
+        "born": [dt.date(1950, 6, 1) + dt.timedelta(days=300 * i) for i in range(ROWS)],
+        "name": [f"person {i}" for i in range(ROWS)],
+        "empty": pa.array([None] * ROWS, pa.string()),
+        "endless": [float("inf"), 1.0] * 30,
+    }
+)
+
+
+def check(domain: Domain) -> None:
+    kinds = {attribute.name: type(attribute) for attribute in domain}
+    assert kinds == {
+        "age": Numeric,
+        "sex": Categorical,
+        "code": Categorical,
+        "income": Numeric,
+        "citizen": Boolean,
+        "born": Date,
+        "endless": Categorical,
+    }
+    assert domain["age"].labels[:2] == ("10–19", "20–29")
+    assert domain["age"].labels[-2:] == ("70–80", "other")
+    assert domain["sex"].labels == ("F", "M", "other", "(other)")
+    assert domain["code"].labels == ("1", "2", "other")
+    assert domain["born"].labels[0] == "1950"
+
+
+def test_drafts_from_typed_tables_and_from_text(tmp_path: Path) -> None:
+    pyarrow.csv.write_csv(TABLE, tmp_path / "table.csv")
+    for source in (TABLE, tmp_path / "table.csv"):
+        draft = suggest_schema(source)
+        check(draft.domain)
+        assert set(draft.left_out) == {"name", "empty"}
+
+
+def test_a_draft_is_marked_and_refused_until_reviewed() -> None:
+    draft = suggest_schema(TABLE)
+    text = draft.to_yaml()
+    assert text.startswith("# A DRAFT")
+    assert "public knowledge" in text
+    assert "#   'name': it holds more than 40 different texts" in text
+    domain = Domain.from_yaml(text)
+    assert domain == draft.domain
+    with pytest.raises(DomainError, match="reviewed: true"):
+        DuckDBCounter().marginals(TABLE, domain, [("age",)])
+    reviewed = Domain.from_yaml(text.replace("reviewed: false", "reviewed: true"))
+    counts = DuckDBCounter().marginals(TABLE, reviewed, [(name,) for name in reviewed.names])
+    assert {int(count.sum()) for count in counts} == {ROWS}
+
+
+def test_nothing_to_draft() -> None:
+    with pytest.raises(DomainError, match="write the schema by hand"):
+        suggest_schema(pa.table({"nested": [[1]], "none": [None]}))
+
+
+@given(low=st.floats(-1e12, 1e12), width=st.floats(0, 1e12), whole=st.booleans())
+def test_drafted_edges_are_few_and_hold_every_value(low: float, width: float, whole: bool) -> None:
+    low, high = (round(low), round(low + width)) if whole else (low, low + width)
+    attribute = suggest._binned("x", low, high, whole)
+    assert attribute.edges[0] <= low <= high <= attribute.edges[-1]
+    assert attribute.size <= 14
