@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from noisewright.local.dense import MatrixStrategy
+from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SetStrategy, SubsetSelection, UnaryEncoding
@@ -41,6 +42,11 @@ SMALL = {
     "subset-selection-2": SubsetSelection(2, 1.0),
     "rappor": UnaryEncoding(6, 1.0, symmetric=True),
     "unary": UnaryEncoding(6, 2.0),
+    "hadamard": HadamardResponse(6, 0.5),
+    "hadamard-2": HadamardResponse(7, 1.0),
+    "hadamard-4": HadamardResponse(6, 2.0),
+    "hadamard-wide": HadamardResponse(3, 9.0),
+    "hadamard-full": HadamardResponse(14, 1.5),
     "local-hashing": LocalHashing(7, 1.0),
     "local-hashing-2": LocalHashing(6, 0.5, 2),
     "local-hashing-5": LocalHashing(8, 2.0, 5),

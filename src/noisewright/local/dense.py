@@ -95,6 +95,11 @@ class MatrixStrategy(IndexStrategy):
     def _upper(self) -> npt.NDArray[np.uint64]:
         return np.cumsum(self.weights, axis=0).astype(np.uint64).T.copy()
 
+    @property
+    def sample_block(self) -> int:
+        """Many at a time: values are grouped, and each group looked up in one column."""
+        return 2**22
+
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
         """One report per value: a uniform number looked up in the value's column."""
         words = uniform_integers(UNIT, len(values), source)

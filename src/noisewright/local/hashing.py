@@ -26,7 +26,12 @@ from noisewright.local.fixedpoint import (
     integers_below,
     odds_threshold,
 )
-from noisewright.local.histogram import CentredStrategy, Support, check_cells
+from noisewright.local.histogram import (
+    CentredStrategy,
+    Support,
+    check_cells,
+    identity_and_ones,
+)
 from noisewright.local.strategy import (
     Arrays,
     IndexStrategy,
@@ -36,9 +41,8 @@ from noisewright.local.strategy import (
 )
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
-from noisewright.workload.gram import Gram, IdentityGram, OnesGram, ScaledGram, SumGram
+from noisewright.workload.gram import Gram
 
-_BLOCK = 2**20
 _LARGEST_TABLE = 2**25
 _TRANSFORM_BLOCK = 128
 
@@ -128,17 +132,13 @@ class LocalHashing(CentredStrategy, IndexStrategy):
         return np.asarray(np.einsum("ij,ij->i", a, v, dtype=np.int64) % self.buckets)
 
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """One report per value, a bounded number at a time."""
-        reports = np.empty(len(values), dtype=self.layout.dtype)
-        for start in range(0, len(values), _BLOCK):
-            part = values[start : start + _BLOCK]
-            a = 1 + integers_below(self.functions - 1, len(part), source)
-            hashed = self._hash(a, part)
-            lie = np.flatnonzero(~bernoulli(self.threshold, len(part), source))
-            shift = 1 + integers_below(self.buckets - 1, len(lie), source)
-            hashed[lie] = (hashed[lie] + shift) % self.buckets
-            reports[start : start + _BLOCK] = a * self.buckets + hashed
-        return reports
+        """A random function, and the hash of the value under it or another hash value."""
+        a = 1 + integers_below(self.functions - 1, len(values), source)
+        hashed = self._hash(a, values)
+        lie = np.flatnonzero(~bernoulli(self.threshold, len(values), source))
+        shift = 1 + integers_below(self.buckets - 1, len(lie), source)
+        hashed[lie] = (hashed[lie] + shift) % self.buckets
+        return np.asarray(a * self.buckets + hashed)
 
     def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
         """Reports within range whose hash function is not zero."""
@@ -214,10 +214,10 @@ class LocalHashing(CentredStrategy, IndexStrategy):
         if self.buckets == 2:
             return plain
         scale = self.line_excess / self.support.gap**2
-        identity = _identity_weight(gram)
-        if identity is not None:
+        weights = identity_and_ones(gram)
+        if weights is not None:
             # P M P = w (I − 11ᵀ/n): off the diagonal it is −w/n.
-            return np.asarray(plain - scale * identity * self._line_counts() / self.size)
+            return np.asarray(plain - scale * weights[0] * self._line_counts() / self.size)
         check_dense(self.size)
         m = gram.dense()
         m -= m.mean(axis=0)
@@ -312,22 +312,6 @@ def _table(size: int, buckets: int) -> int:
     while functions < size:
         functions *= buckets
     return functions * buckets
-
-
-def _identity_weight(gram: Gram) -> float | None:
-    """w when the Gram matrix is wI plus a multiple of all ones."""
-    if isinstance(gram, IdentityGram):
-        return 1.0
-    if isinstance(gram, OnesGram):
-        return 0.0
-    if isinstance(gram, ScaledGram):
-        inner = _identity_weight(gram.inner)
-        return None if inner is None else gram.scale * inner
-    if isinstance(gram, SumGram):
-        parts = [_identity_weight(part) for part in gram.parts]
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
-    return None
 
 
 def _is_prime(number: int) -> bool:

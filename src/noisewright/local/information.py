@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.errors import TooLarge
 from noisewright.workload.base import FloatArray
 
 REACH_TOLERANCE = 1e-7
@@ -115,3 +116,28 @@ class CentredInformation(Information):
         """Inverse applied to `x`."""
         mean = x.mean(axis=0)
         return np.asarray((x - mean) / self.contrast + mean / self.cells)
+
+
+@dataclass(frozen=True)
+class UnformedInformation(Information):
+    """An information matrix of full rank that the strategy's own formulas make unnecessary."""
+
+    cells: int
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return self.cells
+
+    @property
+    def full_rank(self) -> bool:
+        """Every query is within reach."""
+        return True
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Never formed."""
+        raise TooLarge(f"the information matrix over {self.cells} types is not formed")
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Never formed."""
+        return self.matvec(x)

@@ -5,6 +5,7 @@ There are exponentially many reports; they are counted by cell and never enumera
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -63,17 +64,18 @@ class SetStrategy(CentredStrategy):
         """The counts themselves."""
         return tally
 
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """One packed set per value, a bounded number at a time."""
-        reports = np.empty((len(values), self.layout.width), dtype=np.uint8)
-        step = max(1, _BLOCK_ENTRIES // self.size)
-        for start in range(0, len(values), step):
-            members = self._members(values[start : start + step], source)
-            reports[start : start + step] = np.packbits(members, axis=1)
-        return reports
+    @property
+    def sample_block(self) -> int:
+        """As many sets as fit a few million bits."""
+        return max(1, _BLOCK_ENTRIES // self.size)
 
-    def _members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
-        raise NotImplementedError
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """One packed set per value."""
+        return np.packbits(self.members(values, source), axis=1)
+
+    @abstractmethod
+    def members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+        """One set per value, as a matrix of truth values."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ class SubsetSelection(SetStrategy):
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         return np.asarray(super().valid(reports) & (held == self.chosen))
 
-    def _members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+    def members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+        """One set per value."""
         members = np.zeros((len(values), self.size), dtype=bool)
         held = bernoulli(self.threshold, len(values), source)
         for own in (True, False):
@@ -204,7 +207,8 @@ class UnaryEncoding(SetStrategy):
         p, q = (t / WORD for t in self.thresholds)
         return Support(p, q, p * q, q * q)
 
-    def _members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+    def members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
+        """One set per value."""
         own, other = self.thresholds
         count = len(values)
         members = bernoulli(other, count * self.size, source).reshape(count, self.size)

@@ -48,11 +48,17 @@ class ReportLayout:
 
     dtype: str
     width: int
+    rows: bool = True
+    """Whether many reports are a matrix with one row each, or else a plain vector."""
 
     @property
     def bytes(self) -> int:
-        """Length of one encoded report."""
+        """Length of one report."""
         return np.dtype(self.dtype).itemsize * self.width
+
+    def shape(self, count: int) -> tuple[int, ...]:
+        """Shape of an array of `count` reports."""
+        return (count, self.width) if self.rows else (count,)
 
 
 class Strategy(ABC):
@@ -76,9 +82,19 @@ class Strategy(ABC):
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
         """One report per value (types 0 … size−1, already checked), in the strategy's layout."""
 
+    @property
+    def sample_block(self) -> int:
+        """How many values to sample at a time: few enough to stay in the processor's cache."""
+        return 2**16
+
     def randomize(self, values: npt.ArrayLike, source: ByteSource | None = None) -> Array:
         """One report per value, after checking that every value is a type of the domain."""
-        return self.sample(check_values(values, self.size), source)
+        checked = check_values(values, self.size)
+        layout, step = self.layout, self.sample_block
+        reports = np.empty(layout.shape(len(checked)), dtype=layout.dtype)
+        for start in range(0, len(checked), step):
+            reports[start : start + step] = self.sample(checked[start : start + step], source)
+        return reports
 
     # --- the collector ------------------------------------------------------------------------
 
@@ -222,7 +238,7 @@ class IndexStrategy(Strategy):
     @property
     def layout(self) -> ReportLayout:
         """One unsigned number, as short as holds them all."""
-        return ReportLayout(str(np.min_scalar_type(max(1, self.outputs - 1))), 1)
+        return ReportLayout(str(np.min_scalar_type(max(1, self.outputs - 1))), 1, rows=False)
 
     @property
     def counters(self) -> int:

@@ -1,0 +1,343 @@
+"""Hadamard response, for any ε: blocks of a Walsh–Hadamard matrix.
+
+Outputs come in B blocks of b, both powers of two, B near e^ε/2. A cell owns one column of one block
+and is e^ε times likelier to report the b/2 outputs where that column is +1 than any other output.
+Everything is a Walsh–Hadamard transform within blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, exp, log2
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import TooLarge
+from noisewright.local.fixedpoint import (
+    WORD,
+    bernoulli,
+    check_epsilon,
+    exponential,
+    integers_below,
+    odds_threshold,
+)
+from noisewright.local.histogram import check_cells, identity_and_ones
+from noisewright.local.information import DenseInformation, Information, UnformedInformation
+from noisewright.local.strategy import (
+    DENSE_SIZE,
+    Arrays,
+    IndexStrategy,
+    IntArray,
+    Settings,
+    check_dense,
+)
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.gram import Gram
+from noisewright.workload.tensor import walsh_hadamard
+
+
+@dataclass(frozen=True)
+class HadamardResponse(IndexStrategy):
+    """Report an output on which the cell's own Hadamard column is +1, or some other.
+
+    Up to 4096 cells the estimate is the best for uniform data. Beyond, it is the best for uniform
+    data over the cells that full blocks would hold, which has a closed form.
+    """
+
+    size: int
+    epsilon: float
+
+    kind = "hadamard"
+
+    def __post_init__(self) -> None:
+        check_cells(self.size)
+        check_epsilon(self.epsilon)
+
+    @cached_property
+    def block_count(self) -> int:
+        """B, the number of blocks of outputs."""
+        reach = min(exp(self.epsilon), 2.0 * self.size)
+        return int(2 ** max(ceil(log2(reach)) - 1, 0))
+
+    @cached_property
+    def width(self) -> int:
+        """b, the number of outputs of a block."""
+        return int(2 ** ceil(log2(self.size / self.block_count + 1)))
+
+    @property
+    def used(self) -> int:
+        """Blocks in which some cell has its column."""
+        return -(-self.size // (self.width - 1))
+
+    @property
+    def outputs(self) -> int:
+        """All outputs of all blocks."""
+        return self.block_count * self.width
+
+    @cached_property
+    def threshold(self) -> int:
+        """Chance of an output of the cell's own set, out of 2^64."""
+        half = self.width // 2
+        return odds_threshold(exponential(self.epsilon) * Fraction(half, self.outputs - half))
+
+    @cached_property
+    def _chances(self) -> tuple[float, float]:
+        """Chance of one output outside, and what being inside adds."""
+        half, p = self.width // 2, self.threshold / WORD
+        low = (1 - p) / (self.outputs - half)
+        return low, p / half - low
+
+    # --- client -------------------------------------------------------------------------------
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """A uniform output with the right parity, or a uniform one of all the others."""
+        b, half = self.width, self.width // 2
+        block, column = np.divmod(values, b - 1)
+        column += 1
+        inside = bernoulli(self.threshold, len(values), source)
+        drawn = integers_below(self.outputs - half, len(values), source)
+        drawn[inside] = integers_below(half, int(inside.sum()), source)
+        # In the own block, `drawn` counts outputs of one parity; elsewhere it skips the own block.
+        elsewhere = drawn >= half
+        own = _with_parity(drawn, column, odd=~inside)
+        rest = drawn - half
+        other = rest + b * (rest >= block * b)
+        return np.where(elsewhere, other, block * b + own)
+
+    # --- transforms ---------------------------------------------------------------------------
+
+    def _placed(self, x: FloatArray) -> FloatArray:
+        """Values over cells, at their columns of the blocks in use."""
+        grid = np.zeros((self.used, self.width, *x.shape[1:]))
+        flat = np.zeros((self.used * (self.width - 1), *x.shape[1:]))
+        flat[: self.size] = x
+        grid[:, 1:] = flat.reshape(self.used, self.width - 1, *x.shape[1:])
+        return grid
+
+    def _inside_sums(self, x: FloatArray) -> FloatArray:
+        """For every output of a block in use, the sum of x over cells that have it inside."""
+        grid = self._placed(x)
+        waves = walsh_hadamard(np.moveaxis(grid, 1, 0))
+        return np.asarray((np.moveaxis(waves, 0, 1) + waves[0][:, None]) / 2)
+
+    def forward(self, x: FloatArray) -> FloatArray:
+        """Qx: chances of the outputs under weights over cells."""
+        low, gain = self._chances
+        result = np.zeros((self.outputs, *x.shape[1:]))
+        result += low * x.sum(axis=0)
+        result[: self.used * self.width] += gain * self._inside_sums(x).reshape(-1, *x.shape[1:])
+        return result
+
+    def _padded_backward(self, z: FloatArray) -> FloatArray:
+        """Qᵀz over the cells that full blocks would hold, as (blocks in use, b − 1)."""
+        low, gain = self._chances
+        grid = z[: self.used * self.width].reshape(self.used, self.width)
+        waves = walsh_hadamard(grid.T).T
+        return np.asarray(low * z.sum() + gain * (waves[:, :1] + waves[:, 1:]) / 2)
+
+    def backward(self, z: FloatArray) -> FloatArray:
+        """Qᵀz for weights z over outputs."""
+        return self._padded_backward(z).ravel()[: self.size]
+
+    # --- collector and analysis, up to 4096 cells ---------------------------------------------
+
+    @cached_property
+    def _prior_chances(self) -> FloatArray:
+        return self.forward(self.prior)
+
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Σ_o y_o q_o / (q_oᵀπ)."""
+        return self.backward(tally / self._prior_chances)
+
+    @cached_property
+    def information(self) -> Information:
+        """X under uniform data."""
+        if self.size > DENSE_SIZE:
+            return UnformedInformation(self.size)
+        return DenseInformation(self.moment(self.prior))
+
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """Σ_o w_o q_o q_oᵀ with w = (Qx)/(Qπ)²: ones, two vectors and XOR-invariant blocks."""
+        check_dense(self.size)
+        low, gain = self._chances
+        w = self.forward(histogram) / self._prior_chances**2
+        grid = w[: self.used * self.width].reshape(self.used, self.width)
+        waves = walsh_hadamard(grid.T).T
+        inside = ((waves[:, :1] + waves[:, 1:]) / 2).ravel()[: self.size]
+        result = low**2 * w.sum() + low * gain * (inside[:, None] + inside[None, :])
+        columns = np.arange(1, self.width)
+        for block in range(self.used):
+            start = block * (self.width - 1)
+            c = columns[: self.size - start]
+            g, stop = waves[block], start + len(c)
+            pairs = (g[0] + g[c][:, None] + g[c][None, :] + g[c[:, None] ^ c[None, :]]) / 4
+            result[start:stop, start:stop] += gain**2 * pairs
+        return np.asarray(result)
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """Σ_o Q[o,u] s_oᵀSs_o, by a two-sided transform of each diagonal block of S."""
+        low, gain = self._chances
+        image = quadratic.sum(axis=1)
+        energies = np.full(self.outputs, low**2 * image.sum())
+        linear = 2 * low * gain * self._inside_sums(image)
+        for block in range(self.used):
+            start = block * (self.width - 1)
+            stop = min(start + self.width - 1, self.size)
+            part = np.zeros((self.width, self.width))
+            part[1 : 1 + stop - start, 1 : 1 + stop - start] = quadratic[start:stop, start:stop]
+            half = walsh_hadamard(part)
+            both = walsh_hadamard(half.T)
+            squares = (part.sum() + 2 * half.sum(axis=1) + np.diagonal(both)) / 4
+            outputs = slice(block * self.width, (block + 1) * self.width)
+            energies[outputs] += linear[block] + gain**2 * squares
+        return self.backward(energies / self._prior_chances**2)
+
+    # --- beyond 4096 cells: full blocks -------------------------------------------------------
+
+    @cached_property
+    def _full(self) -> _FullBlocks:
+        low, gain = self._chances
+        return _FullBlocks(self.used, self.width, low, gain)
+
+    def estimate(self, tally: IntArray, people: int) -> FloatArray:
+        """Unbiased estimate of the histogram."""
+        if self.size <= DENSE_SIZE:
+            return super().estimate(tally, people)
+        z = tally / self._full.chances(self.outputs)
+        return self._full.solve(self._padded_backward(z)).ravel()[: self.size]
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """By matrices up to 4096 cells; beyond, in closed form for histograms and totals."""
+        if self.size <= DENSE_SIZE:
+            return super().type_variances(gram)
+        weights = identity_and_ones(gram)
+        if weights is None:
+            raise TooLarge(
+                f"hadamard over {self.size} cells is analysed for histograms and totals only; "
+                f"choose another mechanism"
+            )
+        inside = self._inside_sums(np.ones(self.size))
+        energies = np.zeros((self.block_count, self.width))
+        energies[: self.used] = self._full.energies(inside, self.size, *weights)
+        energies[self.used :] = self._full.flat_energy(self.size, *weights)
+        return self.backward(energies.ravel()) - gram.diagonal()
+
+    # --- privacy and form ---------------------------------------------------------------------
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of outputs `start` to `stop`."""
+        low, gain = self._chances
+        block, column = np.divmod(np.arange(self.size), self.width - 1)
+        own, output = np.divmod(np.arange(start, stop), self.width)
+        even = np.bitwise_count(output[:, None] & (column + 1)[None, :]) % 2 == 0
+        return np.asarray(low + gain * (even & (own[:, None] == block[None, :])))
+
+    def worst_ratio(self) -> Fraction:
+        """An output inside against one outside."""
+        half = self.width // 2
+        return Fraction(self.threshold * (self.outputs - half), (WORD - self.threshold) * half)
+
+    @property
+    def two_valued(self) -> bool:
+        """Inside and outside."""
+        return True
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Size and ε."""
+        return {"size": self.size, "epsilon": self.epsilon}, {}
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> HadamardResponse:
+        """The strategy that `parameters` described."""
+        return cls(int(settings["size"]), float(settings["epsilon"]))
+
+
+@dataclass(frozen=True)
+class _FullBlocks:
+    """The strategy on `blocks` full blocks of b − 1 cells: X is known by two eigenvalues."""
+
+    blocks: int
+    width: int
+    low: float
+    gain: float
+
+    @property
+    def cells(self) -> int:
+        return self.blocks * (self.width - 1)
+
+    @cached_property
+    def _scores(self) -> tuple[float, float]:
+        """Prior chances of the first output of a block and of each other one."""
+        b = self.width
+        first = self.low + self.gain * (b - 1) / self.cells
+        return first, self.low + self.gain * (b / 2 - 1) / self.cells
+
+    @cached_property
+    def _eigenvalues(self) -> tuple[float, float]:
+        """Information on contrasts within a block and between blocks."""
+        b, (first, rest) = self.width, self._scores
+        within = self.gain**2 * b / (4 * rest)
+        between = within + (b - 1) * (self.gain**2 * (1 / first - 1 / rest) + within)
+        return within, between
+
+    def chances(self, outputs: int) -> FloatArray:
+        """Prior chance of every output, those of unused blocks included."""
+        first, rest = self._scores
+        result = np.full(outputs, self.low)
+        grid = result[: self.blocks * self.width].reshape(self.blocks, self.width)
+        grid[:] = rest
+        grid[:, 0] = first
+        return result
+
+    def solve(self, score: FloatArray) -> FloatArray:
+        """X⁻¹ on (blocks, b − 1)."""
+        within, between = self._eigenvalues
+        block = score.mean(axis=1, keepdims=True)
+        mean = block.mean()
+        return np.asarray((score - block) / within + (block - mean) / between + mean / self.cells)
+
+    def _contributions(self) -> npt.NDArray[np.float64]:
+        """What an output adds to a cell inside, to one beside it in the block, and elsewhere.
+
+        One row for the first output of a block, one for the others.
+        """
+        within, between = self._eigenvalues
+        b, rows = self.width, []
+        for chance, share in zip(self._scores, (1.0, (b / 2 - 1) / (b - 1)), strict=True):
+            block = ((self.low + self.gain * share) / chance - 1) / between + 1 / self.cells
+            slope = self.gain / (chance * within)
+            away = (self.low / chance - 1) / between + 1 / self.cells
+            rows.append([block + (1 - share) * slope, block - share * slope, away])
+        return np.array(rows)
+
+    def energies(self, inside: FloatArray, real: int, identity: float, ones: float) -> FloatArray:
+        """Squared answers that each output contributes, for M = identity·I + ones·11ᵀ."""
+        table = self._contributions()
+        values = np.broadcast_to(table[1], (*inside.shape, 3)).copy()
+        values[:, 0] = table[0]
+        present = inside[:, :1]  # the first output has every cell of its block inside
+        counts = np.stack(
+            [inside, present - inside, np.broadcast_to(real - present, inside.shape)], axis=2
+        )
+        total = (counts * values).sum(axis=2)
+        return np.asarray(identity * (counts * values**2).sum(axis=2) + ones * total**2)
+
+    def flat_energy(self, real: int, identity: float, ones: float) -> float:
+        """The same for an output that says nothing."""
+        return identity * real / self.cells**2 + ones * (real / self.cells) ** 2
+
+
+def _with_parity(rank: IntArray, column: IntArray, odd: npt.NDArray[np.bool_]) -> IntArray:
+    """The rank-th output whose parity on `column` is even (or odd).
+
+    Outputs that agree but for the lowest bit of the column have opposite parities: spread the rank
+    over the other bits and set that bit as the parity needs.
+    """
+    lowest = column & -column
+    spread = ((rank & ~(lowest - 1)) << 1) | (rank & (lowest - 1))
+    parity = np.bitwise_count(spread & column) % 2 == 1
+    return np.where(parity != odd, spread | lowest, spread)
