@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright import __version__
-from noisewright.central.gaussian import Planned
+from noisewright.central.gaussian import Planned, as_one_axis
 from noisewright.central.strategy import BlockStrategy, Integers
 from noisewright.central.variance import term_variances
 from noisewright.domain import Domain
@@ -69,9 +69,16 @@ class CentralPlan:
     @cached_property
     def terms(self) -> list[Term]:
         """The workload on marginal tables, without the weights of named questions."""
-        if isinstance(self.workload, Questions):
-            return self.workload.plain_terms()
-        return terms(self.workload, self.strategy.sizes)
+        if not isinstance(self.workload, Questions):
+            return terms(self.workload, self.strategy.sizes)
+        if self._joint:
+            return [as_one_axis(part) for part in self.workload.plain_parts()]
+        return self.workload.plain_terms()
+
+    @property
+    def _joint(self) -> bool:
+        """Whether the strategy sees all cells on one axis, whatever the attributes."""
+        return self.strategy.sizes != self.sizes
 
     @cached_property
     def sensitivity(self) -> float:
@@ -148,7 +155,7 @@ class CentralPlan:
         """Importance of each answer: weights that a named question's plain answer leaves out."""
         if not isinstance(self.workload, Questions):
             return np.ones(self.workload.queries)
-        weighted = terms(self.workload, self.strategy.sizes)
+        weighted = terms(self.workload, self.sizes)
         return np.repeat([t.weight for t in weighted], [t.queries for t in weighted])
 
     def _unit_noise_deviation(self) -> float:
@@ -214,17 +221,17 @@ class CentralPlan:
 
     def _counted(self, data: Any, domain: Domain, counter: Counter) -> Any:
         wanted = self.strategy.tables
-        joint = self.strategy.sizes != domain.shape
-        names = [domain.names if joint else tuple(domain.names[i] for i in t) for t in wanted]
+        names = [domain.names if self._joint else tuple(domain.names[i] for i in t) for t in wanted]
         counted: list[Integers] = counter.marginals(data, domain, names)
         by_table = dict(zip(wanted, counted, strict=True))
         return by_table.__getitem__
 
     def labels(self) -> list[str]:
         """Every query in words."""
-        if self.domain is None or self.strategy.sizes != self.domain.shape:
+        if self.domain is None or isinstance(self.workload, Questions):
             return self.workload.labels()
-        return [label for t in self.terms for label in query_labels(self.domain, t)]
+        asked = terms(self.workload, self.domain.shape)
+        return [label for t in asked for label in query_labels(self.domain, t)]
 
     def table_errors(self) -> list[tuple[Any, ...]]:
         """Per table: name, queries, rmse, largest standard error, and typical half-widths."""
@@ -243,7 +250,7 @@ class CentralPlan:
         """The parts of the release, with what their queries stand for."""
         if not isinstance(self.workload, Questions):
             return (ReleasedTable(self.workload.brief(), self.workload.queries),)
-        pairs = zip(self.workload.names, self.terms, strict=True)
+        pairs = zip(self.workload.names, self.workload.plain_terms(), strict=True)
         domain = self.workload.domain
         return tuple(ReleasedTable(name, t.queries, term_axes(domain, t)) for name, t in pairs)
 

@@ -49,6 +49,10 @@ class Questions(Stack):
         """The terms without their weights, one per named question."""
         return [replace(term, weight=1.0) for term in terms(self, self.domain.shape)]
 
+    def plain_parts(self) -> list[Workload]:
+        """The questions without their weights, each over all cells."""
+        return [part.inner if isinstance(part, Weighted) else part for part in self.parts]
+
     def text(self) -> str:
         """The specification it was read from, on one line."""
         return f"spec({len(self.parts)} questions, {self.queries} queries)"

@@ -1,0 +1,152 @@
+"""The main job from the command line, and every wrong input it may meet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from noisewright.cli import main
+
+SCHEMA = """
+reviewed: true
+attributes:
+  - {name: age, kind: numeric, edges: [0, 18, 65, 100], integer: true}
+  - {name: sex, kind: categorical, values: [F, M]}
+"""
+QUERIES = """
+queries:
+  - cdf: age
+    by: sex
+  - count: age >= 65
+"""
+TABLE = "age,sex\n17,F\n70,M\n30,F\n"
+BUDGET = ["--epsilon", "1", "--delta", "1e-9"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.yaml").write_text(SCHEMA)
+    Path("queries.yaml").write_text(QUERIES)
+    Path("people.csv").write_text(TABLE)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def planned() -> Result:
+    return run(
+        "plan", "--queries", "queries.yaml", "--schema", "schema.yaml", *BUDGET, "-o", "p.nw"
+    )
+
+
+def test_a_table_goes_in_and_private_answers_come_out(here: Path) -> None:
+    assert planned().exit_code == 0
+    result = run("release", "p.nw", "people.csv", "-o", "answers.csv")
+    assert result.exit_code == 0, result.output
+    lines = Path("answers.csv").read_text().splitlines()
+    assert len(lines) == 1 + 7
+    assert lines[0].startswith('"table","query","answer"')
+    metadata = json.loads(Path("answers.csv.meta.json").read_text())
+    assert metadata["privacy"]["delta"] == 1e-9
+
+
+def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
+    result = run("plan", "prefix:64", *BUDGET, "--json")
+    fields = json.loads(result.output)
+    expected = {
+        "mechanism", "privacy", "rmse", "max", "lower_bound", "ratio", "queries", "size", "seconds",
+    }  # fmt: skip
+    assert expected <= set(fields)
+    assert fields["lower_bound"] <= fields["rmse"]
+    planned()
+    released = json.loads(run("release", "p.nw", "people.csv", "-o", "a.parquet", "--json").output)
+    assert {"privacy", "noise", "neighbours", "strategy_hash"} <= set(released)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["prefix:8", "--epsilon", "0", "--delta", "1e-9"], "epsilon=0"),
+        (["prefix:8", "--epsilon", "-1", "--delta", "1e-9"], "epsilon=-1"),
+        (["prefix:8", "--epsilon", "nan", "--delta", "1e-9"], "epsilon=nan"),
+        (["prefix:8", "--epsilon", "1", "--delta", "1"], "delta=1"),
+        (["prefix:8", "--epsilon", "1", "--delta", "1.5"], "delta=1.5"),
+        (["prefix:8"], "epsilon"),
+        (["nonsense:8", *BUDGET], "workload='nonsense:8'"),
+        (["prefix:8", "--schema", "schema.yaml", *BUDGET], "8 cells where the domain has 6"),
+        (["identity:1000000000000", *BUDGET], "1000000000000"),
+        (["prefix:8", *BUDGET, "-o", "no/such/folder/p.nw"], "output="),
+        (["--queries", "queries.yaml", *BUDGET], "schema"),
+        (["prefix:8", "--error", "median", *BUDGET], "error='median'"),
+        (["prefix:8", "--mechanism", "magic", *BUDGET], "mechanism='magic'"),
+    ],
+)
+def test_wrong_plans_exit_2_with_the_rule(here: Path, arguments: list[str], message: str) -> None:
+    before = sorted(here.iterdir())
+    result = run("plan", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert sorted(here.iterdir()) == before
+
+
+def test_duplicate_attribute_names_are_refused(here: Path) -> None:
+    doubled = SCHEMA + "  - {name: age, kind: boolean}\n"
+    Path("schema.yaml").write_text(doubled)
+    result = planned()
+    assert result.exit_code == 2
+    assert "age" in result.stderr
+    assert not Path("p.nw").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "message", "private"),
+    [
+        ("age,gender\n17,F\n", "sex", "17"),
+        ("age,sex\n170,F\n", "age", "170"),
+        ("age,sex\n17,Q\n", "sex", "Q"),
+        ("age,sex\nabc,F\n", "age", "abc"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused_without_a_value(
+    here: Path, table: str, message: str, private: str
+) -> None:
+    planned()
+    Path("people.csv").write_text(table)
+    before = sorted(here.iterdir())
+    result = run("release", "p.nw", "people.csv", "-o", "answers.csv")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert private not in result.stderr
+    assert sorted(here.iterdir()) == before
+
+
+def test_an_empty_table_is_a_valid_secret(here: Path) -> None:
+    planned()
+    Path("people.csv").write_text("age,sex\n")
+    assert run("release", "p.nw", "people.csv", "-o", "answers.csv").exit_code == 0
+
+
+def test_a_truncated_plan_and_an_unwritable_output_are_refused(here: Path) -> None:
+    planned()
+    result = run("release", "p.nw", "people.csv", "-o", "no/such/answers.csv")
+    assert result.exit_code == 2
+    assert "output=" in result.stderr
+    content = Path("p.nw").read_bytes()
+    Path("p.nw").write_bytes(content[: len(content) // 2])
+    result = run("release", "p.nw", "people.csv", "-o", "answers.csv")
+    assert result.exit_code == 2
+    assert "p.nw" in result.stderr
+    assert not Path("answers.csv").exists()
+
+
+def test_a_draft_schema_cannot_be_planned_from(here: Path) -> None:
+    Path("schema.yaml").write_text(SCHEMA.replace("reviewed: true", "reviewed: false"))
+    result = planned()
+    assert result.exit_code == 2
+    assert "reviewed" in result.stderr
