@@ -9,7 +9,7 @@ import pytest
 
 from noisewright.central.quantise import integer_basis, quantise
 from noisewright.central.strategy import Block, BlockStrategy
-from noisewright.central.variance import term_variances
+from noisewright.central.variance import query_variances
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import workload
@@ -135,7 +135,7 @@ def test_answers_and_variances_are_those_of_weighted_least_squares(name: str, te
         ]
     )
     expected = (reconstruction**2 * scales).sum(axis=1)
-    np.testing.assert_allclose(term_variances(strategy, term, LAW), expected, rtol=1e-9)
+    np.testing.assert_allclose(query_variances(strategy, [term], LAW)[0], expected, rtol=1e-9)
 
 
 def test_a_query_out_of_reach_is_named() -> None:

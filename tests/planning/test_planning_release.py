@@ -23,8 +23,12 @@ RELEASES = 2000
 
 
 def repeated(p: CentralPlan, x: np.ndarray, seed: int, releases: int = RELEASES) -> np.ndarray:
+    """Answers of many releases at once: one exact measurement, fresh noise for each."""
     source = SeededSource(seed)
-    return np.array([p._release(x, None, source).answers for _ in range(releases)])
+    exact = p.strategy.measure(p._marginals(x, None))
+    laws = p.strategy.laws(p.law)
+    noise = [law.sample((len(e), releases), source) for e, law in zip(exact, laws, strict=True)]
+    return p._answers([e[:, None] + n for e, n in zip(exact, noise, strict=True)]).T
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -33,6 +33,11 @@ class Axis:
         """Number of values of the attribute."""
         return int(self.contrasts.shape[1])
 
+    @property
+    def splits(self) -> bool:
+        """Whether the rows leave exactly the total unseen: n − 1 of them, or of sum zero."""
+        return len(self.contrasts) == self.size - 1 or not self.contrasts.sum(axis=1).any()
+
     @cached_property
     def reference(self) -> FloatArray:
         """b: the vector of sum one on which every contrast is zero."""

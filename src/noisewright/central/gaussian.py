@@ -8,8 +8,9 @@ from math import prod
 
 import numpy as np
 
+from noisewright.central.axes import Integers
 from noisewright.central.quantise import quantise
-from noisewright.central.strategy import Block, BlockStrategy, Integers
+from noisewright.central.strategy import Block, BlockStrategy
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.central.strategy import Integers
+from noisewright.central.axes import Integers
 from noisewright.errors import TooLarge
 from noisewright.workload import Identity, Prefix, Ranges, Total, Weighted, Workload
 from noisewright.workload.base import FloatArray

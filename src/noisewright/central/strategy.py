@@ -3,8 +3,10 @@
 A block measures the marginal table of a few attributes by one small integer matrix per attribute
 (their Kronecker product; all other attributes are summed out) under noise of its own scale. A dense
 strategy is one block on one axis; a Kronecker strategy one block on several; a strategy for tables
-of many attributes is a stack of blocks whose row spaces are orthogonal. Orthogonality is checked,
-in integers, since the least-squares answer is then the sum of what each block says.
+of many attributes is a stack of blocks that do not overlap: either every attribute has one set of
+contrasts, the same in all blocks that measure it (see `axes`), or the blocks' row spaces are
+orthogonal, which is checked in integers. The least-squares answer is then the sum of what each
+block says.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.central.axes import Axis, Integers
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import float_above
@@ -28,7 +31,6 @@ from noisewright.workload.base import FloatArray, check_neighbours, check_order
 from noisewright.workload.tensor import apply_along_axes
 from noisewright.workload.terms import Term
 
-Integers = npt.NDArray[np.int64]
 Table = tuple[int, ...]
 Marginal = Callable[[Table], Integers]
 """Gives the exact counts of a marginal table, as a tensor over its attributes."""
@@ -117,7 +119,7 @@ def _exact_gram(factor: Integers) -> npt.NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class BlockStrategy:
-    """Blocks with mutually orthogonal row spaces over attributes with `sizes` values."""
+    """Blocks that do not overlap, over attributes with `sizes` values."""
 
     sizes: tuple[int, ...]
     blocks: tuple[Block, ...]
@@ -128,10 +130,50 @@ class BlockStrategy:
                 raise InvalidParameter(
                     "blocks", block.attributes, "must have one factor per attribute, of its size"
                 )
-        if not _orthogonal(self.blocks):
+        if self.axes is None and not _orthogonal(self.blocks):
             raise InvalidParameter(
-                "blocks", len(self.blocks), "must have mutually orthogonal row spaces"
+                "blocks",
+                len(self.blocks),
+                "must share their contrasts or have mutually orthogonal row spaces",
             )
+
+    @cached_property
+    def axes(self) -> dict[int, Axis] | None:
+        """The split of every measured attribute, where all blocks measure it by one contrast."""
+        found: dict[int, Axis] = {}
+        if len(self.blocks) < 2 or len({b.attributes for b in self.blocks}) < len(self.blocks):
+            return None
+        for block in self.blocks:
+            for i, factor in zip(block.attributes, block.factors, strict=True):
+                axis = found.setdefault(i, Axis(factor))
+                same = axis.contrasts is factor or np.array_equal(axis.contrasts, factor)
+                if not (same and axis.splits):
+                    return None
+        return found
+
+    @cached_property
+    def _numbers(self) -> dict[Table, int]:
+        return {block.attributes: number for number, block in enumerate(self.blocks)}
+
+    def visible(self, attributes: Table) -> list[int]:
+        """Numbers of the blocks that say something of a table."""
+        if self.axes is None:
+            return [k for k, block in enumerate(self.blocks) if _sees(block, attributes)]
+        orders = range(len(attributes) + 1)
+        subsets = (subset for order in orders for subset in combinations(attributes, order))
+        return [self._numbers[subset] for subset in subsets if subset in self._numbers]
+
+    def inverses(self, block: Block) -> tuple[FloatArray, ...]:
+        """The way back from each of a block's factors to cells."""
+        if self.axes is None:
+            return block.inverses
+        return tuple(self.axes[i].inverse for i in block.attributes)
+
+    def reference(self, attribute: int) -> FloatArray:
+        """How a block that does not measure an attribute spreads over its values."""
+        if self.axes is not None and attribute in self.axes:
+            return self.axes[attribute].reference
+        return np.full(self.sizes[attribute], 1.0 / self.sizes[attribute])
 
     @property
     def measurements(self) -> int:
@@ -172,32 +214,33 @@ class BlockStrategy:
 
     def table(self, attributes: Table, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
-        batch = measured[0].shape[1:]
         shape = tuple(self.sizes[i] for i in attributes)
+        visible = self.visible(attributes)
+        batch = measured[visible[0]].shape[1:] if visible else ()
         total = np.zeros((*shape, *batch))
-        for block, values in zip(self.blocks, measured, strict=True):
-            if self._sees(block, attributes):
-                total += self._contribution(block, attributes, values)
+        for number in visible:
+            total += self._contribution(self.blocks[number], attributes, measured[number])
         return total.reshape(-1, *batch)
-
-    @staticmethod
-    def _sees(block: Block, attributes: Table) -> bool:
-        pairs = zip(block.attributes, block.zero_sum, strict=True)
-        return all(i in attributes or not differences for i, differences in pairs)
 
     def _contribution(
         self, block: Block, attributes: Table, values: npt.NDArray[Any]
     ) -> FloatArray:
         """What one block says of a table: inverse, summed over extra axes, spread over missing."""
         maps = []
-        for i, inverse in zip(block.attributes, block.inverses, strict=True):
+        for i, inverse in zip(block.attributes, self.inverses(block), strict=True):
             matrix = inverse if i in attributes else inverse.sum(axis=0, keepdims=True)
             maps.append((*matrix.shape, matrix.__matmul__))
         batch = values.shape[1:]
-        kept = apply_along_axes(maps, values.astype(np.float64))
-        shape = [self.sizes[i] if i in block.attributes else 1 for i in attributes]
-        spread = prod(self.sizes[i] for i in attributes if i not in block.attributes)
-        return kept.reshape((*shape, *batch)) / (spread * block.multiplier)
+        kept = apply_along_axes(maps, values.astype(np.float64)) / block.multiplier
+        result = kept.reshape(
+            [self.sizes[i] if i in block.attributes else 1 for i in attributes] + list(batch)
+        )
+        for position, i in enumerate(attributes):
+            if i not in block.attributes:
+                shape = [1] * result.ndim
+                shape[position] = self.sizes[i]
+                result = result * self.reference(i).reshape(shape)
+        return result
 
     def term_answers(self, term: Term, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Least-squares answers of one term of a workload."""
@@ -210,7 +253,10 @@ class BlockStrategy:
             0, 100, size=[self.sizes[i] for i in term.attributes]
         )
         wanted = term.answers(probe.ravel().astype(np.float64))
-        seen = self.term_answers(term, self._measure_spread(term.attributes, probe))
+        measured: list[npt.NDArray[Any]] = [np.empty(0)] * len(self.blocks)
+        for number in self.visible(term.attributes):
+            measured[number] = self._measure_spread(self.blocks[number], term.attributes, probe)
+        seen = self.term_answers(term, measured)
         off = np.abs(seen - wanted) > 1e-6 * (1 + np.abs(wanted).max())
         if off.any():
             row = first_query + int(np.argmax(off))
@@ -219,20 +265,21 @@ class BlockStrategy:
                 f"plan for a workload that includes it"
             )
 
-    def _measure_spread(self, attributes: Table, table: Integers) -> list[FloatArray]:
-        """Measurements of the histogram that spreads a table evenly over all other attributes."""
-        results = []
-        for block in self.blocks:
-            extra = [i for i in block.attributes if i not in attributes]
-            axes = tuple(k for k, i in enumerate(attributes) if i not in block.attributes)
-            shared = [i for i in attributes if i in block.attributes]
-            part = table.sum(axis=axes) / prod(self.sizes[i] for i in extra)
-            full = part.reshape([self.sizes[i] if i in shared else 1 for i in block.attributes])
-            full = np.broadcast_to(full, [self.sizes[i] for i in block.attributes])
-            maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
-            exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
-            results.append(block.multiplier * exact)
-        return results
+    def _measure_spread(self, block: Block, attributes: Table, table: Integers) -> FloatArray:
+        """A block's measurement of the histogram that spreads a table over all other attributes."""
+        extra = [i for i in block.attributes if i not in attributes]
+        axes = tuple(k for k, i in enumerate(attributes) if i not in block.attributes)
+        part = table.sum(axis=axes) / prod(self.sizes[i] for i in extra)
+        full = part.reshape([1 if i in extra else self.sizes[i] for i in block.attributes])
+        full = np.broadcast_to(full, [self.sizes[i] for i in block.attributes])
+        maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
+        exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
+        return np.asarray(block.multiplier * exact)
+
+
+def _sees(block: Block, attributes: Table) -> bool:
+    pairs = zip(block.attributes, block.zero_sum, strict=True)
+    return all(i in attributes or not differences for i, differences in pairs)
 
 
 def _orthogonal(blocks: Sequence[Block]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from math import prod
 
 import numpy as np
@@ -19,55 +18,73 @@ from noisewright.workload.terms import Term
 _JOINT_LIMIT = 4096
 
 
-def term_variances(strategy: BlockStrategy, term: Term, law: NoiseLaw) -> FloatArray:
-    """Variance of every answer of one term: what each block adds, the blocks being independent."""
-    total = np.zeros(term.queries)
-    cache: dict[tuple[int, int], FloatArray] = {}
-    for block, drawn in zip(strategy.blocks, strategy.laws(law), strict=True):
-        if strategy._sees(block, term.attributes):
-            unit = drawn.variance / block.multiplier**2
-            total += unit * _unit_variances(strategy, block, term, cache)
-    return term.weight**2 * total
+def query_variances(
+    strategy: BlockStrategy, terms: Sequence[Term], law: NoiseLaw
+) -> list[FloatArray]:
+    """Variance of every answer, term by term: independent blocks add up."""
+    laws = zip(strategy.blocks, strategy.laws(law), strict=True)
+    units = [drawn.variance / block.multiplier**2 for block, drawn in laws]
+    quadratics = _Quadratics(strategy)
+    return [term.weight**2 * _term_variances(strategy, term, units, quadratics) for term in terms]
 
 
-def _unit_variances(
-    strategy: BlockStrategy,
-    block: Block,
-    term: Term,
-    cache: dict[tuple[int, int], FloatArray],
+def _term_variances(
+    strategy: BlockStrategy, term: Term, units: Sequence[float], quadratics: _Quadratics
 ) -> FloatArray:
-    covariances = _axis_covariances(strategy.sizes, block, term.attributes)
-    outside = prod(
-        float((inverse.sum(axis=0) ** 2).sum())
-        for i, inverse in zip(block.attributes, block.inverses, strict=True)
-        if i not in term.attributes
-    )
-    if term.factors is None:
-        return outside * _joint(term.inner, [c for _, c in covariances])
-    parts = []
-    for factor, (key, covariance) in zip(term.factors, covariances, strict=True):
-        name = (id(factor), key)
-        if name not in cache:
-            cache[name] = row_quadratics(factor, covariance)
-        parts.append(cache[name])
-    return outside * reduce(lambda a, b: np.multiply.outer(a, b).ravel(), parts, np.ones(1))
+    total = np.zeros(term.queries)
+    for number in strategy.visible(term.attributes):
+        block = strategy.blocks[number]
+        scale = units[number] * quadratics.outside(block, term.attributes)
+        if term.factors is None:
+            covariances = [quadratics.covariance(block, i) for i in term.attributes]
+            total += scale * _joint(term.inner, covariances)
+            continue
+        product = np.ones(1)
+        for i, factor in zip(term.attributes, term.factors, strict=True):
+            part = quadratics.of_factor(block, i, factor)
+            product = np.multiply.outer(product, part).ravel()
+        total += scale * product
+    return total
 
 
-def _axis_covariances(
-    sizes: Sequence[int], block: Block, attributes: tuple[int, ...]
-) -> list[tuple[int, FloatArray]]:
-    """Per attribute of a table, the covariance a block's unit noise gives to its cells."""
-    by_axis = dict(
-        zip(block.attributes, zip(block.factors, block.inverses, strict=True), strict=True)
-    )
-    result = []
-    for i in attributes:
-        if i in by_axis:
-            factor, inverse = by_axis[i]
-            result.append((id(factor), inverse @ inverse.T))
-        else:
-            result.append((-sizes[i], np.full((sizes[i], sizes[i]), 1.0 / sizes[i] ** 2)))
-    return result
+class _Quadratics:
+    """What a block's unit noise gives to the queries on one attribute; each is computed once."""
+
+    def __init__(self, strategy: BlockStrategy) -> None:
+        self.strategy = strategy
+        self._covariances: dict[tuple[int, int], FloatArray] = {}
+        self._parts: dict[tuple[int, int, int], FloatArray] = {}
+
+    def _measures(self, block: Block, attribute: int) -> int:
+        """A name for the matrix that measures the attribute; zero where the block sums it out."""
+        if attribute not in block.attributes:
+            return 0
+        return id(block.factors[block.attributes.index(attribute)])
+
+    def covariance(self, block: Block, attribute: int) -> FloatArray:
+        """Covariance over the attribute's cells."""
+        key = (attribute, self._measures(block, attribute))
+        if key not in self._covariances:
+            if key[1]:
+                place = block.attributes.index(attribute)
+                inverse = self.strategy.inverses(block)[place]
+                self._covariances[key] = inverse @ inverse.T
+            else:
+                reference = self.strategy.reference(attribute)
+                self._covariances[key] = np.outer(reference, reference)
+        return self._covariances[key]
+
+    def of_factor(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+        """Variances of all queries on the attribute."""
+        key = (attribute, self._measures(block, attribute), id(factor))
+        if key not in self._parts:
+            self._parts[key] = row_quadratics(factor, self.covariance(block, attribute))
+        return self._parts[key]
+
+    def outside(self, block: Block, attributes: tuple[int, ...]) -> float:
+        """Variance of the sums over attributes that the block measures and the table does not."""
+        pairs = zip(block.attributes, self.strategy.inverses(block), strict=True)
+        return prod(float((e.sum(axis=0) ** 2).sum()) for i, e in pairs if i not in attributes)
 
 
 def _joint(inner: Workload, covariances: list[FloatArray]) -> FloatArray:

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright import __version__
+from noisewright.central.axes import Integers
 from noisewright.central.gaussian import Planned, as_one_axis
-from noisewright.central.strategy import BlockStrategy, Integers
-from noisewright.central.variance import term_variances
+from noisewright.central.strategy import BlockStrategy
+from noisewright.central.variance import query_variances
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import (
@@ -96,7 +97,7 @@ class CentralPlan:
     @cached_property
     def variances(self) -> FloatArray:
         """Exact variance of every answer."""
-        return np.concatenate([term_variances(self.strategy, t, self.law) for t in self.terms])
+        return np.concatenate(query_variances(self.strategy, self.terms, self.law))
 
     @cached_property
     def _multiplier(self) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.central.gaussian import Planned
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan, check_answerable
@@ -52,12 +53,19 @@ def plan_central(
         if reason is None:
             planned = CENTRAL[name].plan(problem)
             plans.append(CentralPlan(asked, domain, problem.sizes, privacy, name, norm, planned))
+            if _settled(planned):
+                break
         else:
             reasons.append(f"{name}: {reason}")
     if not plans:
         raise InvalidParameter("mechanism", mechanism, "cannot plan this: " + "; ".join(reasons))
     best = min(plans, key=lambda p: _achieved(p)) if len(plans) > 1 else plans[0]
     return check_answerable(replace(best, seconds=time.perf_counter() - began))
+
+
+def _settled(planned: Planned) -> bool:
+    """Whether no other mechanism could do visibly better: the search for one can stop."""
+    return planned.unit_bound is not None and planned.unit_value <= 1.001 * planned.unit_bound
 
 
 def _achieved(plan: CentralPlan) -> float:

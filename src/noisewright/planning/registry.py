@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from noisewright.central.gaussian import DENSE_CELLS, Planned, as_one_axis, product_strategy
+from noisewright.central.residual import interaction_strategy, is_counts
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term, terms
@@ -55,9 +56,34 @@ def _plan_gaussian_strategy(problem: CentralProblem) -> Planned:
     return product_strategy(as_one_axis(problem.workload), (problem.workload.size,), problem.norm)
 
 
+def _refuses_residual(problem: CentralProblem) -> str | None:
+    if problem.privacy.kind == "pure":
+        return "Gaussian noise gives no pure privacy; give a delta or rho"
+    asked = problem.terms
+    if len(problem.sizes) < 2:
+        return "there is one attribute only; a dense strategy is optimal"
+    if any(term.factors is None for term in asked):
+        return "some queries are no product over attributes"
+    if len(asked) == 1 and not is_counts(asked):
+        return "a single product is optimal factor by factor"
+    if problem.norm != 2 and not is_counts(asked):
+        return "queries other than counts are planned for the RMSE only"
+    return None
+
+
+def _plan_residual(problem: CentralProblem) -> Planned:
+    return interaction_strategy(problem.terms, problem.sizes, problem.norm)
+
+
 CENTRAL: dict[str, CentralMechanism] = {
     mechanism.name: mechanism
     for mechanism in (
+        CentralMechanism(
+            "residual",
+            "tables over many attributes: independent noise on every interaction",
+            _refuses_residual,
+            _plan_residual,
+        ),
         CentralMechanism(
             "gaussian-strategy",
             "optimal factorization with Gaussian noise: dense, or factor by factor",
