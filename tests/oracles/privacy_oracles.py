@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
+from itertools import accumulate
 from random import Random
 
 import mpmath
@@ -59,8 +60,8 @@ def discrete_gaussian_survival(sigma: float) -> Callable[[int], mpmath.mpf]:
     """Pr(|k| >= m) by summing the weights; for moderate sigma only."""
     s = rational(sigma)
     weights = [mpmath.exp(-((k / s) ** 2) / 2) for k in range(int(40 * sigma) + 3)]
-    total = 2 * mpmath.fsum(weights) - 1
-    return lambda m: 2 * mpmath.fsum(weights[m:]) / total
+    tails = list(accumulate(reversed(weights)))[::-1]
+    return lambda m: 2 * tails[m] / (2 * tails[0] - 1) if m < len(tails) else mpmath.mpf(0)
 
 
 def exact_magnitude(survival: Callable[[int], mpmath.mpf], low: int, high: int, bits: int) -> int:

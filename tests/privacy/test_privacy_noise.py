@@ -85,7 +85,7 @@ def test_tail_words_give_the_exact_quantile(name: str, scale: float, filling: in
 def test_forced_ambiguous_draws_are_refined(name: str, scale: float) -> None:
     draw, survival = INVERTED[name]
     refined = 0
-    for multiple in (0.3, 1, 2.5, 4.9, 5.2, 7, 8.5):
+    for multiple in (0.3, 2.5, 4.99, 5.2, 8.5):
         for word in boundary_words(survival(scale), max(1, round(multiple * scale))):
             for filling in (0x00, 0xFF, 0x5A):
                 source = ScriptedSource([word], filling)
