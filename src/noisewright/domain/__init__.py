@@ -5,8 +5,10 @@ finitely many cells; a domain is the product of its attributes, its cells in C o
 attribute varies fastest). One row of a table is one person.
 """
 
-from noisewright.domain.attributes import Boolean, Categorical, Date, Numeric
 from noisewright.domain.base import Attribute
+from noisewright.domain.categorical import Boolean, Categorical
+from noisewright.domain.levels import Level
+from noisewright.domain.ordered import Date, Numeric, Ordered
 from noisewright.domain.product import Domain
 
-__all__ = ["Attribute", "Boolean", "Categorical", "Date", "Domain", "Numeric"]
+__all__ = ["Attribute", "Boolean", "Categorical", "Date", "Domain", "Level", "Numeric", "Ordered"]

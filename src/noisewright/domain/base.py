@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.domain.levels import Level, from_members, is_coarser
 from noisewright.errors import DomainError, InvalidParameter
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class Attribute(ABC):
     `outside` is, and `error` otherwise: a missing value has no nearest cell, and a silent choice
     of one would bend the statistics. `outside="clip", missing="other"` clips and keeps a cell for
     the missing.
+
+    `levels` names coarser groupings of the cells, from finer to coarser, each a mapping from a
+    group's label to the labels it holds: `{"region": {"North": ["Alpha", "Beta"], …}}`. They can be
+    asked for like attributes; the `other` cell is a group of its own in each.
     """
 
     name: str
@@ -46,6 +51,7 @@ class Attribute(ABC):
     outside: Literal["clip", "other", "error"] = "error"
     missing: Literal["other", "error"] | None = None
     other: str = "other"
+    levels: Mapping[str, Any] | Sequence[Level] = ()
 
     kind: ClassVar[str]
     ordered: ClassVar[bool] = False
@@ -62,16 +68,46 @@ class Attribute(ABC):
             raise self.refuse("missing", self.missing, "must be other or error")
         if not isinstance(self.other, str) or not self.other:
             raise self.refuse("other", self.other, "must be a label that is not empty")
+        self._check()
+        if self.has_other and self.other in self.declared_labels:
+            raise self.refuse("other", self.other, "must differ from the labels of the cells")
+        object.__setattr__(self, "levels", self._read_levels())
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Check and normalise what this kind of attribute declares."""
+
+    def _read_levels(self) -> tuple[Level, ...]:
+        if not isinstance(self.levels, Mapping):
+            return tuple(self.levels)
+        finer = Level(self.name, self.declared_labels, tuple(range(len(self.declared_labels))))
+        read: list[Level] = []
+        for name, declared in self.levels.items():
+            if isinstance(declared, Mapping):
+                level = from_members(str(name), declared, finer, self.refuse)
+            else:
+                level = self._coarser(str(name), declared)
+            if not is_coarser(level, finer):
+                raise self.refuse("levels", name, f"must not cut through groups of {finer.name!r}")
+            read.append(level)
+            finer = level
+        return tuple(self._with_other(level) for level in read)
+
+    def _coarser(self, name: str, declared: Any) -> Level:
+        """Return the level that a declaration other than a mapping stands for."""
+        raise self.refuse(f"levels.{name}", declared, "must map labels of groups to their members")
+
+    def _with_other(self, level: Level) -> Level:
+        if not self.has_other:
+            return level
+        labels = (*level.labels, self.other)
+        if self.other in level.labels:
+            raise self.refuse("other", self.other, f"must differ from the labels of {level.name!r}")
+        return Level(level.name, labels, (*level.groups, level.size))
 
     def refuse(self, field: str, value: object, rule: str, remedy: str = "") -> InvalidParameter:
         """Return the error for a declared field that breaks its rule."""
         return InvalidParameter(f"{self.name}.{field}", value, rule, remedy)
-
-    def _check_other(self) -> None:
-        if self.has_other and self.other in self.declared_labels:
-            raise self.refuse(
-                "other", self.other, "must differ from the labels of the declared cells"
-            )
 
     @property
     def _default_missing(self) -> str:
@@ -86,6 +122,11 @@ class Attribute(ABC):
     @abstractmethod
     def declared_labels(self) -> tuple[str, ...]:
         """Labels of the declared cells, without the `other` cell."""
+
+    @property
+    def coarser(self) -> tuple[Level, ...]:
+        """The levels, from finer to coarser."""
+        return self.levels  # type: ignore[return-value]
 
     @property
     def has_other(self) -> bool:

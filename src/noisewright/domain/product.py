@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from noisewright.domain import schema
 from noisewright.domain.base import Attribute, Codes
+from noisewright.domain.levels import Level
 from noisewright.errors import DomainError, InvalidParameter, TooLarge
 
 _LARGEST_INDEX = 2**63
@@ -38,7 +40,8 @@ class Domain:
             raise InvalidParameter("attributes", [], "must name at least one attribute")
         if not isinstance(self.reviewed, bool):
             raise InvalidParameter("reviewed", self.reviewed, "must be true or false")
-        repeated = sorted({name for name in self.names if self.names.count(name) > 1})
+        names = [*self.names, *(level.name for a in self.attributes for level in a.coarser)]
+        repeated = [name for name, times in Counter(names).items() if times > 1]
         if repeated:
             raise InvalidParameter(
                 "attributes", repeated, "must have different names", "rename or remove one"
@@ -78,6 +81,14 @@ class Domain:
         except ValueError:
             remedy = f"the domain has {', '.join(self.names)}"
             raise InvalidParameter("attribute", name, "is not in the domain", remedy) from None
+
+    def find(self, name: str) -> tuple[int, Level | None]:
+        """Return the position of the attribute that has the name, or a level of that name."""
+        for position, attribute in enumerate(self.attributes):
+            for level in attribute.coarser:
+                if level.name == name:
+                    return position, level
+        return self.index(name), None
 
     def project(self, names: Sequence[str]) -> Domain:
         """Return the domain of some attributes, in the order asked for."""

@@ -12,8 +12,10 @@ from typing import Any
 
 import yaml
 
-from noisewright.domain.attributes import Boolean, Categorical, Date, Numeric
 from noisewright.domain.base import Attribute
+from noisewright.domain.categorical import Boolean, Categorical
+from noisewright.domain.levels import Level, to_members
+from noisewright.domain.ordered import Date, Numeric
 from noisewright.errors import DomainError, FileFormatError
 
 _KINDS: dict[str, type[Attribute]] = {
@@ -32,11 +34,23 @@ def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
     fields["missing"] = "other" if attribute.outside == "other" else "error"
     if isinstance(attribute, Numeric):
         fields |= {"lower": attribute.edges[0], "upper": attribute.edges[-1]}
+    levels = _levels_to_dict(attribute)
     for name, default in fields.items():
-        value = getattr(attribute, name)
+        value = levels or default if name == "levels" else getattr(attribute, name)
         if name != "name" and value != default and value is not None:
             document[name] = _plain(value)
     return document
+
+
+def _levels_to_dict(attribute: Attribute) -> dict[str, dict[str, list[str]]]:
+    finer = Level(attribute.name, attribute.labels, tuple(range(attribute.size)))
+    documents = {}
+    for level in attribute.coarser:
+        members = to_members(level, finer)
+        if attribute.has_other:
+            del members[attribute.other]
+        documents[level.name], finer = members, level
+    return documents
 
 
 def _plain(value: object) -> object:

@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.domain import Attribute, Domain
+from noisewright.domain import Attribute, Domain, Level, Ordered
 from noisewright.errors import InvalidParameter
 
 Mask = npt.NDArray[np.bool_]
@@ -38,19 +38,19 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, TypeError):
         raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
-    names = sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}, key=domain.index)
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     if not names:
         raise InvalidParameter("count", text, "must mention an attribute", _HELP)
-    reader = _Reader(text, domain, names)
-    return Predicate(tuple(domain.index(n) for n in names), reader.read(tree))
+    attributes = sorted({domain.find(name)[0] for name in names})
+    return Predicate(tuple(attributes), _Reader(text, domain, attributes).read(tree))
 
 
 class _Reader:
     """Masks are tensors over the mentioned attributes, one axis each."""
 
-    def __init__(self, text: str, domain: Domain, names: list[str]) -> None:
-        self.text, self.domain, self.names = text, domain, names
-        self.shape = tuple(domain[name].size for name in names)
+    def __init__(self, text: str, domain: Domain, attributes: list[int]) -> None:
+        self.text, self.domain, self.attributes = text, domain, attributes
+        self.shape = tuple(domain.shape[i] for i in attributes)
 
     def read(self, node: ast.expr) -> Mask:
         if isinstance(node, ast.BoolOp):
@@ -59,7 +59,8 @@ class _Reader:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             return ~self.read(node.operand)
         if isinstance(node, ast.Name):
-            return self._spread(node.id, self._equal(self._boolean(node.id), True))
+            truth = self._equal(self._boolean(node.id), True)
+            return self._spread(self.domain.index(node.id), truth)
         if isinstance(node, ast.Compare):
             return self._comparison(node)
         raise self._error(ast.unparse(node))
@@ -78,34 +79,37 @@ class _Reader:
             operator = _MIRRORED.get(type(operator), type(operator))()
         if not isinstance(left, ast.Name):
             raise self._error(ast.unparse(left))
-        attribute = self.domain[left.id]
+        position, level = self.domain.find(left.id)
         try:
             constant = ast.literal_eval(right)
         except ValueError:
             raise self._error(ast.unparse(right)) from None
-        return self._spread(left.id, self._cells(attribute, operator, constant))
+        subject = level or self.domain.attributes[position]
+        return self._spread(position, self._cells(subject, operator, constant))
 
-    def _cells(self, attribute: Attribute, operator: ast.cmpop, constant: object) -> Mask:
+    def _cells(self, subject: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
         if isinstance(operator, ast.Eq | ast.NotEq):
-            found = self._equal(attribute, constant)
+            found = self._equal(subject, constant)
             return found if isinstance(operator, ast.Eq) else ~found
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(constant, list | tuple | set):
-            found = reduce(np.logical_or, (self._equal(attribute, value) for value in constant))
+            found = reduce(np.logical_or, (self._equal(subject, value) for value in constant))
             return found if isinstance(operator, ast.In) else ~found
-        return self._ordered(attribute, operator, constant)
+        return self._ordered(subject, operator, constant)
 
-    def _equal(self, attribute: Attribute, constant: object) -> Mask:
-        mask = np.zeros(attribute.size, dtype=np.bool_)
-        if attribute.ordered:
-            low = attribute.cells_below(constant)  # type: ignore[attr-defined]
-            high = attribute.cells_below(constant, inclusive=True)  # type: ignore[attr-defined]
+    def _equal(self, subject: Attribute | Level, constant: object) -> Mask:
+        if isinstance(subject, Level):
+            return np.equal(subject.groups, subject.locate(constant))
+        mask = np.zeros(subject.size, dtype=np.bool_)
+        if isinstance(subject, Ordered):
+            low = subject.cells_below(constant)
+            high = subject.cells_below(constant, inclusive=True)
             mask[low:high] = True
         else:
-            mask[attribute.locate(constant)] = True
+            mask[subject.locate(constant)] = True
         return mask
 
-    def _ordered(self, attribute: Attribute, operator: ast.cmpop, constant: object) -> Mask:
-        if not attribute.ordered:
+    def _ordered(self, attribute: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+        if not isinstance(attribute, Ordered):
             raise InvalidParameter(
                 "count",
                 self.text,
@@ -113,7 +117,7 @@ class _Reader:
                 "use == or in",
             )
         inclusive = isinstance(operator, ast.LtE | ast.Gt)
-        below = attribute.cells_below(constant, inclusive)  # type: ignore[attr-defined]
+        below = attribute.cells_below(constant, inclusive)
         # Cells from the last declared one on hold values that have no place in the order.
         mask = np.zeros(attribute.size, dtype=np.bool_)
         if isinstance(operator, ast.Lt | ast.LtE):
@@ -130,10 +134,9 @@ class _Reader:
             raise InvalidParameter("count", self.text, f"uses {name!r} alone", "compare it")
         return attribute
 
-    def _spread(self, name: str, cells: Mask) -> Mask:
-        axis = self.names.index(name)
-        shape = [1] * len(self.names)
-        shape[axis] = cells.size
+    def _spread(self, attribute: int, cells: Mask) -> Mask:
+        shape = [1] * len(self.attributes)
+        shape[self.attributes.index(attribute)] = cells.size
         return np.broadcast_to(cells.reshape(shape), self.shape)
 
     def _error(self, part: str) -> InvalidParameter:

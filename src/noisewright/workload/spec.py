@@ -156,12 +156,24 @@ def _names(value: Any) -> list[str]:
 
 
 def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> tuple[str, Workload]:
-    order = sorted(bases, key=domain.index)
-    factors = [bases[name](domain[name].size) for name in order]
+    found = {name: domain.find(name) for name in bases}
+    order = sorted(bases, key=lambda name: found[name][0])
+    positions = tuple(found[name][0] for name in order)
+    if len(set(positions)) < len(positions):
+        rule = "names an attribute and one of its levels, or two of them"
+        raise InvalidParameter("table", order, rule, "the finest one alone says it all")
+    factors = [_factor(domain, name, bases[name]) for name in order]
     inner = kron(factors) if factors else Total(1)
     word = {Prefix: "cdf of ", Ranges: "ranges of "}
     name = " × ".join(word.get(bases[n], "") + n for n in order) or "total"
-    return name, OnAttributes(domain.shape, tuple(domain.index(n) for n in order), inner)
+    return name, OnAttributes(domain.shape, positions, inner)
+
+
+def _factor(domain: Domain, name: str, base: type[Atom]) -> Workload:
+    position, level = domain.find(name)
+    if level is None:
+        return base(domain.shape[position])
+    return Explicit(level.matrix(), tuple(f"{name} = {label}" for label in level.labels))
 
 
 def _predicate(text: str, label: object, domain: Domain) -> tuple[str, Workload]:
@@ -173,7 +185,7 @@ def _predicate(text: str, label: object, domain: Domain) -> tuple[str, Workload]
 
 def query_labels(domain: Domain, term: Term) -> list[str]:
     """Every query of a term in words: `age ≤ 17, sex = F`."""
-    if term.factors is None or any(isinstance(f, Explicit) for f in term.factors):
+    if term.factors is None:
         return term.inner.labels()
     if not term.attributes:
         return ["total"]
@@ -188,6 +200,8 @@ def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
     name, labels = attribute.name, attribute.labels
     if isinstance(factor, Weighted):
         return _factor_labels(attribute, factor.inner)
+    if isinstance(factor, Explicit):
+        return factor.labels()
     if isinstance(factor, Stack):
         return [label for part in factor.parts for label in _factor_labels(attribute, part)]
     if isinstance(factor, Identity):

@@ -1,4 +1,4 @@
-"""The kinds of attribute: categorical, boolean, numeric with declared edges, date by period."""
+"""Attributes cut along a line: numbers at declared edges, dates by calendar period."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import datetime as dt
 import itertools
 import math
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,103 +14,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.domain.base import ABOVE, BELOW, ELSEWHERE, MISSING, Attribute, Codes, Storage
+from noisewright.domain.base import ABOVE, BELOW, MISSING, Attribute, Codes, Storage
+from noisewright.domain.levels import Level
 from noisewright.errors import InvalidParameter
 
 _EPOCH = dt.date(1970, 1, 1)
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
-
-
-@dataclass(frozen=True)
-class Categorical(Attribute):
-    """Declared values, one cell each.
-
-    Values are text or integers. Where all are integers, columns are compared as numbers (1, 1.0
-    and the text "01" are the same); otherwise everything is compared as exact text.
-    """
-
-    values: Sequence[str | int] = ()
-
-    kind: ClassVar[str] = "categorical"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.values, str) or not self.values:
-            raise self.refuse("values", self.values, "must list at least one value")
-        for value in self.values:
-            if isinstance(value, bool) or not isinstance(value, str | int):
-                raise self.refuse("values", value, "must be text or integers", "quote it")
-            if isinstance(value, int) and abs(value) >= _EXACT_INTEGERS:
-                raise self.refuse("values", value, "must be smaller than 2^53", "quote it")
-        whole = all(isinstance(value, int) for value in self.values)
-        values = tuple(self.values) if whole else tuple(str(value) for value in self.values)
-        object.__setattr__(self, "values", values)
-        repeated = [label for label, times in Counter(self.declared_labels).items() if times > 1]
-        if repeated:
-            raise self.refuse("values", repeated, "must differ from each other")
-        self._check_other()
-
-    @property
-    def storage(self) -> Storage:
-        """Numbers where every declared value is an integer, else text."""
-        return "number" if isinstance(self.values[0], int) else "text"
-
-    @cached_property
-    def declared_labels(self) -> tuple[str, ...]:
-        """The declared values as text."""
-        return tuple(str(value) for value in self.values)
-
-    def _place(self, values: Any) -> Codes:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from noisewright.domain import columns
-
-        if self.storage == "number":
-            numbers = columns.numbers(self.name, values)
-            column, missing = pa.array(numbers), np.isnan(numbers)
-            declared = pa.array([float(value) for value in self.values])
-        else:
-            column = columns.texts(self.name, values)
-            missing = column.is_null().to_numpy(zero_copy_only=False)
-            declared = pa.array(self.values, pa.string())
-        found = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
-        return np.where(missing, MISSING, found.to_numpy(zero_copy_only=False)).astype(np.int64)
-
-    def representative(self, cell: int) -> str | int | None:
-        """Return the declared value of the cell."""
-        cell = int(self._checked(cell))
-        return self.values[cell] if cell < len(self.values) else None
-
-
-@dataclass(frozen=True)
-class Boolean(Attribute):
-    """Two cells, false and true.
-
-    In text, true/t/yes/y/1 and false/f/no/n/0 are read in any case; anything else is missing.
-    """
-
-    kind: ClassVar[str] = "boolean"
-
-    @property
-    def storage(self) -> Storage:
-        """Truth values."""
-        return "boolean"
-
-    @cached_property
-    def declared_labels(self) -> tuple[str, ...]:
-        """False, then true."""
-        return ("false", "true")
-
-    def _place(self, values: Any) -> Codes:
-        from noisewright.domain import columns
-
-        bits = columns.booleans(self.name, values)
-        return np.where(np.isnan(bits), MISSING, bits).astype(np.int64)
-
-    def representative(self, cell: int) -> bool | None:
-        """Return the truth value of the cell."""
-        return (False, True, None)[int(self._checked(cell))]
 
 
 class Ordered(Attribute):
@@ -193,8 +101,7 @@ class Numeric(Ordered):
             )
         return cls(name, (*range(first, last + 1, step), last), integer=True, **rules)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         if isinstance(self.edges, str) or len(self.edges) < 2:
             raise self.refuse("edges", self.edges, "must list at least two numbers")
         object.__setattr__(self, "edges", tuple(self._number("edges", e) for e in self.edges))
@@ -217,7 +124,6 @@ class Numeric(Ordered):
                     raise self.refuse(field, bound, "must be finite")
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise self.refuse("lower", self.lower, f"must be <= upper={self.upper}")
-        self._check_other()
 
     def _number(self, field: str, value: Any) -> float:
         if value in ("inf", "-inf"):  # as text, since JSON has no infinity
@@ -269,6 +175,18 @@ class Numeric(Ordered):
             return _plain(a)
         return f"[{_plain(a)}, {_plain(b)}{']' if last else ')'}"
 
+    def _coarser(self, name: str, declared: Any) -> Level:
+        """Read a level given by some of the edges: `{"band": [0, 18, 65, 120]}`."""
+        coarse = Numeric(f"{self.name}.levels.{name}", declared, integer=self.integer)
+        if not set(coarse.edges) <= set(self.edges) or self.edges[:: len(self.edges) - 1] != (
+            coarse.edges[0],
+            coarse.edges[-1],
+        ):
+            rule = "must be some of the attribute's edges, its first and last among them"
+            raise self.refuse(f"levels.{name}", declared, rule)
+        groups = np.searchsorted(coarse.cuts[:-1], self.cuts[:-1], side="right") - 1
+        return Level(name, coarse.declared_labels, tuple(groups.tolist()))
+
     def representative(self, cell: int) -> float | None:
         """Return a number inside the cell: its middle, or its finite end."""
         cell = int(self._checked(cell))
@@ -299,8 +217,7 @@ class Date(Ordered):
 
     kind: ClassVar[str] = "date"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _check(self) -> None:
         for field in ("start", "end"):
             object.__setattr__(self, field, self._date(field, getattr(self, field)))
         if self.first > self.last:
@@ -309,7 +226,6 @@ class Date(Ordered):
             raise self.refuse("end", str(self.last), f"must come before the year {dt.MAXYEAR}")
         if self.period not in _PERIODS:
             raise self.refuse("period", self.period, f"must be one of {', '.join(_PERIODS)}")
-        self._check_other()
 
     def _date(self, field: str, value: object) -> dt.date:
         if isinstance(value, str):
@@ -365,6 +281,15 @@ class Date(Ordered):
     def declared_labels(self) -> tuple[str, ...]:
         """Labels such as 2024-03-31, 2024-W13, 2024-03, 2024-Q1 and 2024."""
         return tuple(_PERIODS[self.period](day) for day in self._starts)
+
+    def _coarser(self, name: str, declared: Any) -> Level:
+        """Read a level given by a longer period: `{"year": "year"}`."""
+        coarse = Date(f"{self.name}.levels.{name}", self.first, self.last, declared)
+        if not set(coarse._starts) <= set(self._starts):
+            rule = f"must be a period into which every {self.period} fits whole"
+            raise self.refuse(f"levels.{name}", declared, rule)
+        groups = np.searchsorted(coarse.cuts[:-1], self.cuts[:-1], side="right") - 1
+        return Level(name, coarse.declared_labels, tuple(groups.tolist()))
 
     def representative(self, cell: int) -> dt.date | None:
         """Return the first day of the cell."""

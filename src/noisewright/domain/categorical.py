@@ -1,0 +1,108 @@
+"""Attributes without an order: declared values and truth values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from noisewright.domain.base import ELSEWHERE, MISSING, Attribute, Codes, Storage
+
+_EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
+
+
+@dataclass(frozen=True)
+class Categorical(Attribute):
+    """Declared values, one cell each.
+
+    Values are text or integers. Where all are integers, columns are compared as numbers (1, 1.0
+    and the text "01" are the same); otherwise everything is compared as exact text.
+    """
+
+    values: Sequence[str | int] = ()
+
+    kind: ClassVar[str] = "categorical"
+
+    def _check(self) -> None:
+        if isinstance(self.values, str) or not self.values:
+            raise self.refuse("values", self.values, "must list at least one value")
+        for value in self.values:
+            if isinstance(value, bool) or not isinstance(value, str | int):
+                raise self.refuse("values", value, "must be text or integers", "quote it")
+            if isinstance(value, int) and abs(value) >= _EXACT_INTEGERS:
+                raise self.refuse("values", value, "must be smaller than 2^53", "quote it")
+        whole = all(isinstance(value, int) for value in self.values)
+        values = tuple(self.values) if whole else tuple(str(value) for value in self.values)
+        object.__setattr__(self, "values", values)
+        repeated = [label for label, times in Counter(self.declared_labels).items() if times > 1]
+        if repeated:
+            raise self.refuse("values", repeated, "must differ from each other")
+
+    @property
+    def storage(self) -> Storage:
+        """Numbers where every declared value is an integer, else text."""
+        return "number" if isinstance(self.values[0], int) else "text"
+
+    @cached_property
+    def declared_labels(self) -> tuple[str, ...]:
+        """The declared values as text."""
+        return tuple(str(value) for value in self.values)
+
+    def _place(self, values: Any) -> Codes:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from noisewright.domain import columns
+
+        if self.storage == "number":
+            numbers = columns.numbers(self.name, values)
+            column, missing = pa.array(numbers), np.isnan(numbers)
+            declared = pa.array([float(value) for value in self.values])
+        else:
+            column = columns.texts(self.name, values)
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            declared = pa.array(self.values, pa.string())
+        found = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
+        return np.where(missing, MISSING, found.to_numpy(zero_copy_only=False)).astype(np.int64)
+
+    def representative(self, cell: int) -> str | int | None:
+        """Return the declared value of the cell."""
+        cell = int(self._checked(cell))
+        return self.values[cell] if cell < len(self.values) else None
+
+
+@dataclass(frozen=True)
+class Boolean(Attribute):
+    """Two cells, false and true.
+
+    In text, true/t/yes/y/1 and false/f/no/n/0 are read in any case; anything else is missing.
+    """
+
+    kind: ClassVar[str] = "boolean"
+
+    def _check(self) -> None:
+        """Accept: nothing further is declared."""
+
+    @property
+    def storage(self) -> Storage:
+        """Truth values."""
+        return "boolean"
+
+    @cached_property
+    def declared_labels(self) -> tuple[str, ...]:
+        """False, then true."""
+        return ("false", "true")
+
+    def _place(self, values: Any) -> Codes:
+        from noisewright.domain import columns
+
+        bits = columns.booleans(self.name, values)
+        return np.where(np.isnan(bits), MISSING, bits).astype(np.int64)
+
+    def representative(self, cell: int) -> bool | None:
+        """Return the truth value of the cell."""
+        return (False, True, None)[int(self._checked(cell))]
