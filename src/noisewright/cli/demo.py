@@ -32,7 +32,7 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
         print_json({**done.plan.summary(), "files": files})
         return
     print_table(
-        f"Private answers about 50,000 synthetic people ({privacy.text()})",
+        f"Expected error, in people, at ε = {epsilon:g} and δ = {delta:g}",
         ["table", "queries", "rmse", "largest", "95 % within ±", "all at once ±"],
         [(n, q, *(round(v, 1) for v in rest)) for n, q, *rest in done.plan.table_errors()],
     )

@@ -23,7 +23,7 @@ REGIONS = ("North", "Northeast", "Midlands", "East", "Capital", "Southwest", "So
 _REGION_SHARES = (0.13, 0.08, 0.19, 0.11, 0.24, 0.09, 0.13, 0.03)
 _REGION_WEALTH = (0.94, 0.86, 0.95, 1.00, 1.32, 0.92, 1.05, 0.84)
 _JOB_INCOME = {"employed": 34.0, "self-employed": 30.0, "unemployed": 11.0, "student": 7.0,
-               "retired": 19.0, "not working": 9.0}  # fmt: skip
+               "retired": 19.0, "not working": 9.0, "under 16": 0.0}  # fmt: skip
 
 
 def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
@@ -63,14 +63,13 @@ def _jobs(rng: np.random.Generator, age: Any, sex: Any) -> Any:
     """Life stages as soft steps in age; each person falls into one stage."""
     retired = _step(age, 65, 2.2)
     student = (1 - _step(age, 22, 1.6)) * (age >= 16)
-    working = np.clip(1 - retired - student, 0, 1) * (age >= 16)
     draw, kind = rng.random(len(age)), rng.random(len(age))
     at_home = np.where(sex == "F", 0.17, 0.09)
     job = np.where(kind < at_home, "not working", "employed")
     job = np.where((kind >= at_home) & (kind < at_home + 0.055), "unemployed", job)
     job = np.where(kind > 0.87 - 0.001 * age, "self-employed", job)
     stage = np.where(draw < retired, "retired", np.where(draw < retired + student, "student", job))
-    return np.where((age < 16) | ((working == 0) & (stage == "employed")), "student", stage)
+    return np.where(age < 16, "under 16", stage)
 
 
 def _step(age: Any, middle: float, width: float) -> Any:

@@ -23,6 +23,8 @@ def table_chart(
     if len(kinds) == 1 and table.queries <= _MOST_LABELS and kinds[0] != "range":
         rows = _rows(release, table, part, truth)
         chart = _line(rows, table) if kinds[0] == "cumulative" else _dots(rows, table)
+        if truth is not None:
+            chart = _with_differences(chart, rows, table)
     elif len(kinds) == 2 and max(len(axis.labels) for axis in table.axes) <= _MOST_LABELS:
         chart = _heat(release, table, part)
     else:
@@ -87,6 +89,28 @@ def _truth(base: Any, rows: list[dict[str, Any]]) -> Any | None:
     return base.mark_tick(color=TRUTH, thickness=2.4, size=15).encode(y="truth:Q")
 
 
+def _with_differences(chart: Any, rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
+    """The chart above, and below it how far private and true answers are apart."""
+    import altair as alt
+
+    apart = [
+        {
+            "label": row["label"],
+            "difference": row["answer"] - row["truth"],
+            "low": row["low"] - row["answer"],
+            "high": row["high"] - row["answer"],
+        }
+        for row in rows
+    ]
+    base = _base(apart, table)
+    y = alt.Y("low:Q", title="private − true", axis=alt.Axis(tickCount=4))
+    band = base.mark_area(opacity=0.16, color=PRIVATE, interpolate="step").encode(y=y, y2="high:Q")
+    zero = base.mark_line(color=TRUTH, strokeWidth=1.6).encode(y=alt.datum(0))
+    dots = base.mark_point(filled=True, size=38, color=PRIVATE, opacity=1).encode(y="difference:Q")
+    strip = alt.layer(band, zero, dots).properties(width=_WIDTH, height=90)
+    return alt.vconcat(chart.properties(height=190), strip, spacing=8)
+
+
 def _heat(release: Release, table: ReleasedTable, part: slice) -> Any:
     import altair as alt
 
@@ -109,12 +133,39 @@ def _heat(release: Release, table: ReleasedTable, part: slice) -> Any:
                 legend=alt.Legend(format="~s", title="people", gradientLength=150),
             ),
         )
-        .properties(width=min(_WIDTH, 34 * len(second.labels)), height=18 * len(first.labels))
+        .properties(
+            width=_cell(second) * len(second.labels),
+            height=max(18, min(34, 130 // len(first.labels))) * len(first.labels),
+        )
     )
+
+
+def _cell(axis: Any) -> int:
+    return int(np.clip(420 // len(axis.labels), 26, 70))
 
 
 def _axis_title(axis: Any) -> str:
     return f"{axis.name}, up to" if axis.kind == "cumulative" else str(axis.name)
+
+
+def agreement_chart(answers: FloatArray, truth: FloatArray) -> str:
+    """Every private answer against the true count, both on a log scale from one person up."""
+    import altair as alt
+
+    shown = (answers >= 1) & (truth >= 1)
+    rows = [
+        {"true": float(t), "private": float(a)}
+        for a, t in zip(answers[shown], truth[shown], strict=True)
+    ]
+    scale = alt.Scale(type="log", domain=[1, float(max(truth.max(), answers.max()))])
+    axis = alt.Axis(format="~s", tickCount=5)
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("true:Q", scale=scale, axis=axis, title="true count"),
+        y=alt.Y("private:Q", scale=scale, axis=axis, title="private answer"),
+    )
+    dots = base.mark_point(filled=True, size=14, color=PRIVATE, opacity=0.45)
+    same = base.mark_line(color=TRUTH, strokeWidth=1.3).encode(y=alt.Y("true:Q", scale=scale))
+    return _svg(alt.layer(same, dots).properties(width=_WIDTH - 60, height=300))
 
 
 def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
@@ -139,7 +190,7 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
     curve = base.mark_line(color=INK, strokeWidth=1.6, interpolate="monotone").encode(
         y="expected:Q"
     )
-    return _svg(alt.layer(bars, curve).properties(width=_WIDTH, height=200))
+    return _svg(alt.layer(bars, curve).properties(width=_WIDTH - 60, height=300))
 
 
 def _svg(chart: Any) -> str:

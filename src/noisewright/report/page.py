@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from noisewright.planning.release import Release, ReleasedTable
-from noisewright.report.charts import errors_chart, table_chart
+from noisewright.report.charts import agreement_chart, errors_chart, table_chart
 from noisewright.workload.base import FloatArray
 
 _MOST_CHARTS = 24
@@ -99,12 +99,15 @@ def _error_section(release: Release, truth: FloatArray) -> str:
     everywhere = bool(np.all(np.abs(errors) <= release.simultaneous_halfwidth))
     verdict = "all of them" if everywhere else "not all of them, as happens once in twenty releases"
     return (
-        "<h2>Is the forecast right?</h2><figure>"
+        "<h2>Is the forecast right?</h2><div class='charts'><figure>"
+        + agreement_chart(release.answers, truth)
+        + "<figcaption><b>Private against true</b>Every answer of at least one person; on the "
+        + "line, the two agree.</figcaption></figure><figure>"
         + errors_chart(release.std, errors)
         + "<figcaption><b>Errors against their forecast</b>"
         + f"{inside:.1%} of the true counts lie in their own 95 % interval; the simultaneous "
         + f"intervals hold {verdict}. The curve is the Gaussian law they should follow."
-        + "</figcaption></figure>"
+        + "</figcaption></figure></div>"
     )
 
 
