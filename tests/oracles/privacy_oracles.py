@@ -45,18 +45,18 @@ def rational(value: float | Fraction) -> mpmath.mpf:
     return mpmath.mpf(exact.numerator) / exact.denominator
 
 
-def rounded_gaussian_survival(sigma: float) -> Callable[[int], mpmath.mpf]:
+def rounded_gaussian_survival(sigma: float | Fraction) -> Callable[[int], mpmath.mpf]:
     """Pr(|round(G)| >= m)."""
     return lambda m: mpmath.erfc((2 * m - 1) / (2 * mpmath.sqrt(2) * rational(sigma)))
 
 
-def discrete_laplace_survival(scale: float) -> Callable[[int], mpmath.mpf]:
+def discrete_laplace_survival(scale: float | Fraction) -> Callable[[int], mpmath.mpf]:
     """Pr(|k| >= m)."""
-    s = rational(scale)
-    return lambda m: 2 * mpmath.exp(-m / s) / (1 + mpmath.exp(-1 / s))
+    inverse = 1 / Fraction(scale)
+    return lambda m: 2 * mpmath.exp(-rational(m * inverse)) / (1 + mpmath.exp(-rational(inverse)))
 
 
-def discrete_gaussian_survival(sigma: float) -> Callable[[int], mpmath.mpf]:
+def discrete_gaussian_survival(sigma: float | Fraction) -> Callable[[int], mpmath.mpf]:
     """Pr(|k| >= m) by summing the weights; for moderate sigma only."""
     s = rational(sigma)
     weights = [mpmath.exp(-((k / s) ** 2) / 2) for k in range(int(40 * sigma) + 3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ GOOD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 1}, "pure"),
     ({"epsilon": 0.5, "delta": 1e-9, "neighbours": "replace-one"}, "approximate"),
     ({"rho": 0.1}, "zcdp"),
+    ({"rho": np.int64(3)}, "zcdp"),
+    ({"epsilon": Fraction(1, 3)}, "pure"),
     ({"rho": np.float32(0.5), "delta": 1e-6}, "zcdp"),
 ]
 BAD: list[tuple[dict[str, Any], str]] = [
@@ -25,6 +28,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": -1.5}, r"epsilon=-1.5 must be > 0"),
     ({"epsilon": float("nan")}, r"epsilon=nan must be finite"),
     ({"epsilon": float("inf")}, r"epsilon=inf must be finite"),
+    ({"epsilon": 10**400}, r"epsilon=10+\.\.\. must be finite"),
     ({"epsilon": "1"}, r"epsilon='1' must be a number"),
     ({"epsilon": True}, r"epsilon=True must be a number"),
     ({"epsilon": 1, "delta": 1}, r"delta=1 must lie strictly between 0 and 1; leave delta out"),
@@ -44,6 +48,11 @@ def test_a_guarantee_survives_json(stated: dict[str, Any], kind: str) -> None:
     assert privacy.kind == kind
     restored = Privacy.from_dict(json.loads(json.dumps(privacy.to_dict())))
     assert restored == privacy
+
+
+def test_a_promise_is_never_rounded_up() -> None:
+    third = Privacy(epsilon=Fraction(1, 3)).epsilon  # type: ignore[arg-type]
+    assert Fraction(third) <= Fraction(1, 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("stated", "message"), BAD)

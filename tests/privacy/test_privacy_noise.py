@@ -95,6 +95,15 @@ def test_forced_ambiguous_draws_are_refined(name: str, scale: float) -> None:
 
 
 @pytest.mark.parametrize("name", INVERTED)
+def test_scales_may_be_any_rational(name: str) -> None:
+    draw, survival = INVERTED[name]
+    scale = Fraction(10**9, 7)  # no float: the draws at its steps show the difference
+    for word in boundary_words(survival(scale), 10**8):
+        drawn = draw(scale, 1, ScriptedSource([word], 0x5A))
+        assert drawn[0] == oracle(survival(scale), word, 0x5A)
+
+
+@pytest.mark.parametrize("name", INVERTED)
 def test_a_draw_ten_deviations_out_is_reached_and_right(name: str) -> None:
     draw, survival = INVERTED[name]
     scale = 1000.0
@@ -127,6 +136,25 @@ def test_draws_follow_the_exact_cells(name: str, scale: float) -> None:
     # Fixed seeds; false-alarm rate of a fresh seed 1e-6 per case, 12 cases.
     draws = NoiseLaw(name, scale).sample(300_000, SeededSource(7))  # type: ignore[arg-type]
     assert follows(draws, SURVIVALS[name](scale)) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SURVIVALS)
+def test_every_cell_of_fifty_million_draws(name: str) -> None:
+    # Single cells, not groups, out to those expected five times (5.4 deviations for the Gaussian).
+    # Fixed seed; false-alarm rate of a fresh seed 1e-6 per law.
+    law, source = NoiseLaw(name, 3.7), SeededSource(11)  # type: ignore[arg-type]
+    reach, draws = 400, 50_000_000
+    counts = np.zeros(2 * reach + 1, dtype=np.int64)
+    for _ in range(50):
+        counts += np.bincount(law.sample(draws // 50, source) + reach, minlength=counts.size)
+    with mpmath.workprec(PRECISION):
+        expected = cell_probabilities(SURVIVALS[name](3.7), reach) * draws
+    keep = expected > 5
+    rest = counts[~keep].sum(), expected[~keep].sum()
+    statistic = ((counts - expected)[keep] ** 2 / expected[keep]).sum()
+    statistic += (rest[0] - rest[1]) ** 2 / rest[1]
+    assert stats.chi2.sf(statistic, keep.sum()) > 1e-6
 
 
 def test_half_the_noise_does_not_pass() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from noisewright.errors import InvalidParameter
+from noisewright.privacy.rounding import float_below
 from noisewright.privacy.rules import positive, probability
 
 Kind = Literal["pure", "approximate", "zcdp"]
@@ -51,8 +52,7 @@ class Privacy:
         ):
             value = getattr(self, name)
             if value is not None:
-                rule(name, value, remedy)
-                object.__setattr__(self, name, float(value))
+                object.__setattr__(self, name, float_below(rule(name, value, remedy)))
 
     @property
     def kind(self) -> Kind:

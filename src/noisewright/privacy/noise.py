@@ -36,6 +36,7 @@ from noisewright.privacy.source import ByteSource, SystemSource, uniform_words
 
 Integers = npt.NDArray[np.int64]
 Size = int | tuple[int, ...]
+Scale = float | Fraction
 
 SCALE_LIMIT = 2.0**40  # both ways: beyond it floats decide too few draws, or all noise is zero
 _BATCH = 1 << 16  # draws handled at once, so that work arrays stay in the processor's cache
@@ -44,17 +45,17 @@ _MORE_BITS = 64
 _GUARD_BITS = 32
 
 
-def rounded_gaussian(sigma: float, size: Size, source: ByteSource | None = None) -> Integers:
-    """Draw round(G) with G exactly N(0, σ²); σ is taken as the exact rational it stores."""
+def rounded_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None) -> Integers:
+    """Draw round(G) with G exactly N(0, σ²); a float σ is taken as the rational it stores."""
     return _draw(_RoundedGaussian(checked_scale("sigma", sigma)), size, source)
 
 
-def discrete_laplace(scale: float, size: Size, source: ByteSource | None = None) -> Integers:
+def discrete_laplace(scale: Scale, size: Size, source: ByteSource | None = None) -> Integers:
     """Draw integers k with probability proportional to e^(-|k|/scale), exactly."""
     return _draw(_DiscreteLaplace(checked_scale("scale", scale)), size, source)
 
 
-def discrete_gaussian(sigma: float, size: Size, source: ByteSource | None = None) -> Integers:
+def discrete_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None) -> Integers:
     """Draw integers k with probability proportional to e^(-k²/(2σ²)), exactly.
 
     Discrete Laplace proposals y of scale t = floor(σ) + 1, accepted with probability
@@ -65,14 +66,14 @@ def discrete_gaussian(sigma: float, size: Size, source: ByteSource | None = None
     kept = np.empty(_count(size), dtype=np.int64)
     filled = 0
     while filled < kept.size:
-        proposals = discrete_laplace(float(int(exact) + 1), min(kept.size - filled, _BATCH), source)
+        proposals = discrete_laplace(int(exact) + 1, min(kept.size - filled, _BATCH), source)
         accepted = proposals[_accept(exact, np.abs(proposals), source)]
         kept[filled : filled + accepted.size] = accepted
         filled += accepted.size
     return kept.reshape(size)
 
 
-def checked_scale(name: str, scale: float) -> Fraction:
+def checked_scale(name: str, scale: Scale) -> Fraction:
     """Return a scale exactly, if draws at it are possible."""
     exact = positive(name, scale, "noise needs a positive scale")
     if not 1 / SCALE_LIMIT <= exact <= SCALE_LIMIT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import isfinite
+from math import inf, isfinite
 from numbers import Rational, Real
 
 from noisewright.errors import InvalidParameter
@@ -13,11 +13,15 @@ def number(name: str, value: object, remedy: str = "") -> Fraction:
     """Return a finite real number exactly."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InvalidParameter(name, value, "must be a number", remedy)
-    if isinstance(value, Rational):
-        return Fraction(value)
-    if not isfinite(value):
-        raise InvalidParameter(name, float(value), "must be finite", remedy)
-    return Fraction(float(value))
+    try:
+        nearest = float(value)
+    except OverflowError:
+        nearest = inf
+    if not isfinite(nearest):
+        raise InvalidParameter(name, value, "must be finite", remedy)
+    if isinstance(value, Rational):  # numpy's integers are rational too, and would overflow
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(nearest)
 
 
 def positive(name: str, value: object, remedy: str = "") -> Fraction:
