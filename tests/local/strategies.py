@@ -9,8 +9,11 @@ import numpy as np
 from noisewright.local.dense import MatrixStrategy
 from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
+from noisewright.local.hierarchical import hierarchical
+from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SetStrategy, SubsetSelection, UnaryEncoding
+from noisewright.workload import workload
 
 
 class SeededSource:
@@ -30,6 +33,15 @@ def uneven_matrix(n, epsilon):
     return np.vstack([q, 1.0 - q.sum(axis=0)])
 
 
+def uneven_mixture():
+    """A matrix on a table of coarse cells, and randomized response on ragged blocks and cells."""
+    table = np.array([0, 1, 1, 2, 0, 4, 3])
+    coarsenings = [Coarsening(7, table=table), Coarsening(7, 3), Coarsening(7)]
+    matrix = MatrixStrategy.from_chances(uneven_matrix(5, 1.0), 1.0)
+    components = [matrix, RandomizedResponse(3, 1.0), LocalHashing(7, 1.0)]
+    return Mixture.of(components, coarsenings, [0.2, 0.3, 0.5])
+
+
 SMALL = {
     "matrix": MatrixStrategy.from_chances(uneven_matrix(6, 1.0), 1.0),
     "matrix-prior": MatrixStrategy.from_chances(
@@ -47,6 +59,9 @@ SMALL = {
     "hadamard-4": HadamardResponse(6, 2.0),
     "hadamard-wide": HadamardResponse(3, 9.0),
     "hadamard-full": HadamardResponse(14, 1.5),
+    "hierarchical": hierarchical(workload("prefix:9").gram(), 1.0, branching=3),
+    "hierarchical-ragged": hierarchical(workload("ranges:7").gram(), 2.0),
+    "mixture": uneven_mixture(),
     "local-hashing": LocalHashing(7, 1.0),
     "local-hashing-2": LocalHashing(6, 0.5, 2),
     "local-hashing-5": LocalHashing(8, 2.0, 5),

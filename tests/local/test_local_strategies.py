@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from local.strategies import SMALL, SeededSource, listed_reports, scores
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.analysis import Analysis
 from noisewright.local.sets import SubsetSelection, UnaryEncoding
+from noisewright.local.storage import pack, unpack
 from noisewright.workload import workload
 
 NAMES = sorted(SMALL)
@@ -91,7 +92,9 @@ def test_estimates_add_up_over_reports(strategy):
     )
     assert strategy.valid(reports).all()
     estimate = strategy.estimate(whole, len(reports))
-    assert estimate.sum() == pytest.approx(len(reports))
+    if np.allclose(strategy.information.matvec(strategy.prior), 1.0):
+        # The number of people is known, unless blocks of uneven size share one mixture.
+        assert estimate.sum() == pytest.approx(len(reports))
     assert len(whole) == strategy.counters
 
 
@@ -141,9 +144,21 @@ def test_exponentially_many_reports_are_not_listed():
 def test_bad_parameters_are_refused(name):
     kind = type(SMALL[name])
     settings, arrays = SMALL[name].parameters()
+    if "epsilon" not in settings:
+        pytest.skip("its components hold the budget")
     for epsilon in (0.0, -1.0, float("nan"), 1e9):
         with pytest.raises(InvalidParameter):
             kind.from_parameters({**settings, "epsilon": epsilon}, arrays)
+
+
+def test_storage_refuses_what_it_does_not_know():
+    with pytest.raises(FileFormatError):
+        unpack({"kind": "no-such-strategy"}, {})
+    with pytest.raises(FileFormatError):
+        unpack({"kind": "hadamard"}, {})
+    for strategy in SMALL.values():
+        again = unpack(*pack(strategy))
+        np.testing.assert_array_equal(again.dense(), strategy.dense())
 
 
 @pytest.mark.parametrize("kind", [SubsetSelection, UnaryEncoding])
