@@ -92,6 +92,47 @@ def test_flat_cells_of_the_whole_domain() -> None:
     assert np.bincount(cells, minlength=27).tolist() == slow_counts(frame, DOMAIN.names).tolist()
 
 
+def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(engine, "_MOST_ROWS_A_BATCH", 2048)
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "income": rng.normal(30, 40, 5000).round(2),
+            "sex": rng.choice(["F", "M"], 5000),
+        }
+    )
+    frame.loc[::7, "income"] = np.nan
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    bounds = {"lower": -10, "upper": 90.5}
+    edges = [-20, 0, 100]
+    for outside in ("clip", "other"):
+        income = Numeric("income", edges, outside=outside, missing="other", **bounds)
+        domain = Domain([income, Categorical("sex", ["F", "M"])])
+        kept = frame["income"].notna()
+        if outside == "other":
+            kept &= frame["income"].between(-20, 100)
+        units = np.rint(frame["income"].clip(-10, 90.5) / 0.01).where(kept, 0).astype(np.int64)
+        for source in (frame, tmp_path / "table.csv"):
+            total, by_sex = DuckDBCounter().sums(source, domain, "income", 0.01, [(), ("sex",)])
+            assert total.tolist() == [units.sum()]
+            assert by_sex.tolist() == [units[frame["sex"] == sex].sum() for sex in ("F", "M")]
+        assert units.abs().max() <= income.largest_units(0.01) == 9050
+
+
+def test_sums_refuse_what_has_no_bounds() -> None:
+    open_ended = Domain([Numeric("x", [0, float("inf")]), Boolean("b")])
+    table = pa.table({"x": [1.0], "b": [True]})
+    for value, unit, message in (
+        ("x", 1.0, "must both be declared"),
+        ("x", 0.0, "must be a positive number"),
+        ("b", 1.0, "must be a numeric attribute"),
+    ):
+        with pytest.raises(InvalidParameter, match=message):
+            DuckDBCounter().sums(table, open_ended, value, unit, [()])
+    with pytest.raises(InvalidParameter, match="must be at least"):
+        DuckDBCounter().sums(table, Domain([Numeric("x", [0, 1e6])]), "x", 1e-6, [()])
+
+
 def test_sparse_marginals_and_awkward_shapes() -> None:
     domain = Domain(
         [Categorical("one", ["x"]), Numeric.integers("wide", 0, 255), Numeric.integers("n", 0, 999)]

@@ -20,6 +20,7 @@ from noisewright.errors import InvalidParameter
 
 _EPOCH = dt.date(1970, 1, 1)
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
+_MOST_UNITS = 2**31  # four billion people then still fit a 64-bit sum
 
 
 class Ordered(Attribute):
@@ -134,6 +135,30 @@ class Numeric(Ordered):
             raise self.refuse(field, value, "must be a number")
         whole = isinstance(value, int | np.integer) and abs(int(value)) < _EXACT_INTEGERS
         return int(value) if whole else float(value)
+
+    def largest_units(self, unit: float) -> int:
+        """Return the most that one person can change a sum by, in whole units."""
+        if not (math.isfinite(unit) and unit > 0):
+            raise self.refuse("unit", unit, "must be a positive number")
+        if self.lower is None or self.upper is None:
+            raise self.refuse(
+                "bounds", (self.lower, self.upper), "must both be declared", "add lower and upper"
+            )
+        largest = max(abs(self.lower), abs(self.upper)) / unit
+        if largest > _MOST_UNITS:
+            raise self.refuse("unit", unit, f"must be at least {largest * unit / _MOST_UNITS:g}")
+        return round(largest)
+
+    def units(self, values: Any, unit: float) -> Codes:
+        """Return every value clipped to `lower`..`upper` and rounded to whole units.
+
+        Values that `encode` puts into the `other` cell add nothing; rules are those of `encode`.
+        Whole units make sums exact, and what one person can add is `largest_units`.
+        """
+        self.largest_units(unit)
+        inside = self.encode(values) < len(self.declared_labels)
+        numbers = np.clip(np.nan_to_num(self._numbers(values)), self.lower, self.upper)
+        return np.where(inside, np.rint(numbers / unit), 0).astype(np.int64)
 
     @property
     def storage(self) -> Storage:

@@ -9,7 +9,7 @@ several times as long for thousands; `benchmarks/counting.py` prints the ratio.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisewright.domain import Attribute, Domain
+from noisewright.domain import Attribute, Domain, Numeric
 from noisewright.errors import DomainError, InvalidParameter, TooLarge
 from noisewright.tables.reading import read_as
 from noisewright.tables.source import Source, Table, connect, open_table, unreadable
@@ -42,34 +42,62 @@ class DuckDBCounter:
         Cells are in C order of the subset's own order of attributes; the empty subset counts the
         rows. All subsets are counted in one pass.
         """
-        shapes = [_shape(domain, subset) for subset in subsets]
-        cells = sum(math.prod(shape) for shape in shapes)
-        if cells > _MOST_CELLS:
-            raise TooLarge(
-                f"the marginals have {cells} cells together, more than {_MOST_CELLS}; "
-                "ask for smaller marginals or for fewer at once"
-            )
-        counts = [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
-        names = list(dict.fromkeys(name for subset in subsets for name in subset))
-        for rows, columns in _encoded(source, domain, names):
-            codes = dict(zip(names, columns, strict=True))
+        shapes, counts = _tables(domain, subsets)
+        for rows, columns in _columns(source, domain, {name for s in subsets for name in s}):
+            codes = {name: _encode(domain[name], column) for name, column in columns.items()}
             for subset, shape, total in zip(subsets, shapes, counts, strict=True):
                 _add(total, rows, [codes[name] for name in subset], shape)
         return counts
+
+    def sums(
+        self, source: Source, domain: Domain, value: str, unit: float,
+        subsets: Sequence[tuple[str, ...]],
+    ) -> list[Counts]:  # fmt: skip
+        """Return the sums of a numeric attribute, in whole units, per cell of each marginal.
+
+        Values are clipped and rounded as `Numeric.units` says, so that sums are exact integers and
+        one person changes at most one cell of each by `largest_units(unit)`.
+        """
+        attribute = domain[value]
+        if not isinstance(attribute, Numeric):
+            raise InvalidParameter("value", value, "must be a numeric attribute")
+        shapes, totals = _tables(domain, subsets)
+        names = {name for subset in subsets for name in subset}
+        for rows, columns in _columns(source, domain, names | {value}):
+            units = attribute.units(columns[value], unit)
+            codes = {name: _encode(domain[name], columns[name]) for name in names}
+            for subset, shape, total in zip(subsets, shapes, totals, strict=True):
+                cells = _flat([codes[name] for name in subset], shape, rows)
+                np.add.at(total, cells, units)
+        return totals
 
     def codes(
         self, source: Source, domain: Domain, names: Sequence[str] | None = None
     ) -> Iterator[tuple[Codes, ...]]:
         """Yield batches of rows, in the table's order: the cell of every attribute asked for."""
         chosen = domain.names if names is None else names
-        for _, columns in _encoded(source, domain, chosen):
-            yield tuple(columns)
+        for _, columns in _columns(source, domain, chosen):
+            yield tuple(_encode(domain[name], columns[name]) for name in chosen)
 
     def cells(self, source: Source, domain: Domain) -> Iterator[Counts]:
         """Yield batches of rows, in the table's order: the flat cell of the whole domain."""
         domain.require_indexable()
         for columns in self.codes(source, domain):
-            yield _flat(columns, domain.shape).astype(np.int64)
+            yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
+
+
+def _tables(
+    domain: Domain, subsets: Sequence[tuple[str, ...]]
+) -> tuple[list[tuple[int, ...]], list[Counts]]:
+    """Return the shapes of the marginals and zeros to fill them with."""
+    shapes = [_shape(domain, subset) for subset in subsets]
+    cells = sum(math.prod(shape) for shape in shapes)
+    if cells > _MOST_CELLS:
+        raise TooLarge(
+            f"the marginals have {cells} cells together, more than {_MOST_CELLS}; "
+            "ask for smaller marginals or for fewer at once"
+        )
+    return shapes, [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
 
 
 def _shape(domain: Domain, subset: Sequence[str]) -> tuple[int, ...]:
@@ -83,37 +111,38 @@ def _add(total: Counts, rows: int, columns: Sequence[Codes], shape: tuple[int, .
     if not columns:
         total[0] += rows
     elif total.size <= 4 * rows:
-        total += np.bincount(_flat(columns, shape), minlength=total.size)
+        total += np.bincount(_flat(columns, shape, rows), minlength=total.size)
     else:  # more cells than rows: touch only those that occur
-        np.add.at(total, _flat(columns, shape), 1)
+        np.add.at(total, _flat(columns, shape, rows), 1)
 
 
-def _flat(columns: Sequence[Codes], shape: tuple[int, ...]) -> Codes:
+def _flat(columns: Sequence[Codes], shape: tuple[int, ...], rows: int) -> Codes:
     """Return flat cells in the smallest type that holds them, which is what makes it quick."""
     kind = np.min_scalar_type(math.prod(shape))
-    flat = columns[0].astype(kind)
+    flat = columns[0].astype(kind) if columns else np.zeros(rows, dtype=kind)
     for column, size in zip(columns[1:], shape[1:], strict=True):
         flat *= kind.type(size)
         flat += column
     return flat
 
 
-def _encoded(
-    source: Source, domain: Domain, names: Sequence[str]
-) -> Iterator[tuple[int, list[Codes]]]:
-    """Yield the number of rows of a batch and the cells of every attribute named."""
+def _encode(attribute: Attribute, column: pa.Array) -> Codes:
+    return attribute.encode(column).astype(np.min_scalar_type(attribute.size - 1))
+
+
+def _columns(
+    source: Source, domain: Domain, names: Iterable[str]
+) -> Iterator[tuple[int, dict[str, pa.Array]]]:
+    """Yield the number of rows of a batch and the columns of the attributes named."""
     domain.require_reviewed()
-    attributes = [domain[name] for name in names]
+    attributes = [domain[name] for name in dict.fromkeys(names)]
+    wanted = [attribute.name for attribute in attributes]
     with closing(connect()) as connection:
-        table = open_table(connection, source, names)
-        table.require(names)
+        table = open_table(connection, source, wanted)
+        table.require(wanted)
         typed = [_typed(table, attribute) for attribute in attributes]
         for batch in _batches(table, typed or ["TRUE"]):
-            columns = [
-                attribute.encode(column).astype(np.min_scalar_type(attribute.size - 1))
-                for attribute, column in zip(attributes, batch.columns, strict=bool(attributes))
-            ]
-            yield batch.num_rows, columns
+            yield batch.num_rows, dict(zip(wanted, batch.columns, strict=False))
 
 
 def _batches(table: Table, expressions: list[str]) -> Iterator[pa.RecordBatch]:
