@@ -18,9 +18,11 @@ import numpy.typing as npt
 from noisewright.domain import schema
 from noisewright.domain.base import Attribute, Codes
 from noisewright.domain.levels import Level
+from noisewright.domain.zeros import Box, read_box
 from noisewright.errors import DomainError, InvalidParameter, TooLarge
 
 _LARGEST_INDEX = 2**63
+_MOST_MASK = 2**27
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,13 @@ class Domain:
     """Publicly known attributes of a table in which one row is one person.
 
     `reviewed` is false for a draft made by looking at data. A draft can be read and edited, but
-    nothing plans or releases from it.
+    nothing plans or releases from it. `impossible` lists combinations that nobody can have, such as
+    `{"age": {"below": 15}, "employment": ["retired"]}`.
     """
 
     attributes: Sequence[Attribute]
     reviewed: bool = True
+    impossible: Sequence[Box | Mapping[str, Any]] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -46,6 +50,8 @@ class Domain:
             raise InvalidParameter(
                 "attributes", repeated, "must have different names", "rename or remove one"
             )
+        boxes = tuple(read_box(declared, self) for declared in self.impossible)
+        object.__setattr__(self, "impossible", boxes)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +98,30 @@ class Domain:
 
     def project(self, names: Sequence[str]) -> Domain:
         """Return the domain of some attributes, in the order asked for."""
-        return Domain([self[name] for name in names], self.reviewed)
+        boxes = [box for box in self.boxes if set(box.names) <= set(names)]
+        return Domain(
+            [self[name] for name in names], self.reviewed, [box.to_dict(self) for box in boxes]
+        )
+
+    @property
+    def boxes(self) -> tuple[Box, ...]:
+        """The impossible combinations, as cells."""
+        return self.impossible  # type: ignore[return-value]
+
+    def possible(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which cells of a marginal table can hold people, flat and in C order.
+
+        A cell is left out where a declaration about attributes of this very table forbids it; what
+        several declarations imply together about fewer attributes is not worked out.
+        """
+        shape = tuple(self[name].size for name in names)
+        if math.prod(shape) > _MOST_MASK:
+            raise TooLarge(f"a table of {math.prod(shape)} cells is too large to list its cells")
+        possible = np.ones(shape, dtype=np.bool_)
+        for box in self.boxes:
+            if set(box.names) <= set(names):
+                possible &= ~box.holds(self, names)
+        return possible.ravel()
 
     def require_reviewed(self) -> None:
         """Refuse a draft."""
@@ -157,12 +186,17 @@ class Domain:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of what the cells mean (SHA-256, in hexadecimal)."""
-        meaning = json.dumps(self.to_dict()["attributes"], sort_keys=True)
+        document = self.to_dict()
+        del document["reviewed"]
+        meaning = json.dumps(document, sort_keys=True)
         return hashlib.sha256(meaning.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain values, ready for JSON."""
-        return schema.to_dict(self.attributes, self.reviewed)
+        document = schema.to_dict(self.attributes, self.reviewed)
+        if self.boxes:
+            document["impossible"] = [box.to_dict(self) for box in self.boxes]
+        return document
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Domain:

@@ -61,13 +61,18 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
-def from_dict(document: object) -> tuple[list[Attribute], bool]:
-    """Read a schema from plain values."""
-    top = _mapping(document, "the schema", {"attributes"}, {"attributes", "reviewed"})
+def from_dict(document: object) -> tuple[list[Attribute], bool, list[Any]]:
+    """Read a schema from plain values: attributes, whether reviewed, what is impossible."""
+    allowed = {"attributes", "reviewed", "impossible"}
+    top = _mapping(document, "the schema", {"attributes"}, allowed)
     listed = top["attributes"]
     if not isinstance(listed, list):
         raise DomainError("schema: `attributes` must be a list, each with a name and a kind")
-    return [_attribute_from_dict(entry) for entry in listed], top.get("reviewed", True)
+    impossible = top.get("impossible", [])
+    if not isinstance(impossible, list):
+        raise DomainError("schema: `impossible` must be a list, each a mapping of attributes")
+    attributes = [_attribute_from_dict(entry) for entry in listed]
+    return attributes, top.get("reviewed", True), impossible
 
 
 def _attribute_from_dict(entry: object) -> Attribute:
