@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-MEMORY = 10  # past steps that Anderson mixing combines
-RELAXATION = 1.5  # plain steps are too short by about a factor of two; 1.9 is no better when mixed
+MEMORY = 5  # past steps that Anderson mixing combines; more make it erratic at norm ∞
+RELAXATION = 1.9  # plain steps are too short by about a factor of two
 FLOOR = 1e-9  # total mass kept on idle rows or columns: costs the bound at most half of itself
 LONGEST_STEP = 3.0  # in natural logarithms, per coordinate
 
