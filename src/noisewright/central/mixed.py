@@ -16,7 +16,8 @@ import numpy as np
 
 from noisewright.central.axes import Axis, centred, from_strategy
 from noisewright.central.families import Family, Table
-from noisewright.norm.problems import GramProblem, TridiagonalProblem, prefix_gram_inverse
+from noisewright.norm.ordered import TridiagonalProblem, prefix_gram_inverse
+from noisewright.norm.problems import GramProblem
 from noisewright.norm.solver import Weights, solve
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import PrefixGram

@@ -101,7 +101,7 @@ def residual_plan(
         block_variances=total / (problem.block_cells * g),
         table_variances=squares / importance**2,
         row_weights=dual,
-        value=outward(error_norm(problem.grouped(squares), norm) * scale, problem.terms),
+        value=outward(error_norm(np.sqrt(problem.grouped(squares)), norm) * scale, problem.terms),
         lower_bound=nuclear_of_marginals(problem.sizes, asked, importance, dual) * scale,
         iterations=steps,
         converged=converged,

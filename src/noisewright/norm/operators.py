@@ -285,6 +285,35 @@ class Repeated(Operator):
         return np.asarray(self._column() @ y)[None]
 
 
+@dataclass(frozen=True, eq=False)
+class Measured(Operator):
+    """A workload's own queries as a strategy, scaled."""
+
+    workload: Workload
+    scale: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Queries and cells."""
+        return self.workload.shape
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Scaled answers."""
+        return np.asarray(self.scale * self.workload.matvec(x))
+
+    def rmatvec(self, y: FloatArray) -> FloatArray:
+        """Scaled adjoint."""
+        return np.asarray(self.scale * self.workload.rmatvec(y))
+
+    def column_norms(self) -> FloatArray:
+        """Scaled lengths of the workload's columns."""
+        return self.scale * self.workload.column_norms()
+
+    def sensitivity(self) -> float:
+        """Scaled sensitivity of the workload."""
+        return self.scale * self.workload.sensitivity()
+
+
 def uniform(size: int, total_power: float) -> Operator:
     """The weight size^-total_power on every coordinate."""
     return Scaled(float(size) ** -total_power, Adjoint(OnTable((size,), (), Eye(1))))

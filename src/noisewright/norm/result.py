@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
 
 from noisewright.norm.operators import Operator
 from noisewright.norm.solver import Weights
@@ -95,7 +94,9 @@ class Factorization:
     @property
     def gap(self) -> float:
         """Relative distance between the value and its lower bound."""
-        return self.value / self.lower_bound - 1 if self.lower_bound > 0 else np.inf
+        if self.lower_bound > 0:
+            return self.value / self.lower_bound - 1
+        return math.inf if self.value > 0 else 0.0
 
     def query_errors(self) -> FloatArray:
         """Standard deviation of every answer per unit of noise and sensitivity."""

@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 MEMORY = 5  # past steps that Anderson mixing combines; more make it erratic at norm ∞
 RELAXATION = 1.9  # plain steps are too short by about a factor of two
-FLOOR = 1e-9  # total mass kept on idle rows or columns: costs the bound at most half of itself
+FLOOR = 1e-8  # total mass kept on idle rows or columns: costs the bound at most half of itself
 LONGEST_STEP = 3.0  # in natural logarithms, per coordinate
 
 
@@ -80,13 +80,13 @@ def dual_exponent(norm: float) -> float:
     return 1.0 if math.isinf(norm) else norm / (norm - 2)
 
 
-def error_norm(squares: FloatArray, norm: float) -> float:
-    """(Σ ‖R_i‖^norm)^{1/norm} from the squared row lengths, without overflow."""
-    largest = float(squares.max(initial=0.0))
+def error_norm(lengths: FloatArray, norm: float) -> float:
+    """(Σ ‖R_i‖^norm)^{1/norm} from the lengths of the rows, without overflow."""
+    largest = float(lengths.max(initial=0.0))
     if math.isinf(norm) or largest == 0.0:
-        return math.sqrt(largest)
-    total = float(np.sum((squares / largest) ** (norm / 2)))
-    return math.sqrt(largest) * math.pow(total, 1 / norm)
+        return largest
+    total = float(np.sum((lengths / largest) ** norm))
+    return largest * math.pow(total, 1 / norm)
 
 
 def normalise(weights: FloatArray, exponent: float) -> FloatArray:
@@ -158,7 +158,11 @@ class _State:
         """One spectral evaluation: better bounds, and the residual of the plain update."""
         point = self.weights()
         seen = self.problem.spectrum(point.a, point.b)
-        row_norm = math.sqrt(seen.total) if seen.rows is None else error_norm(seen.rows, self.norm)
+        row_norm = (
+            math.sqrt(seen.total)
+            if seen.rows is None
+            else error_norm(np.sqrt(seen.rows), self.norm)
+        )
         upper = row_norm * math.sqrt(float(seen.columns.max()))
         if seen.total < 0.9 * self.lower:  # mixing went astray: back to the best point
             self.history.clear()

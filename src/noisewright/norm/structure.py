@@ -7,58 +7,42 @@ only what remains is a dense problem.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
 from math import prod
-from typing import Protocol
 
 import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.norm import certificate
+from noisewright.norm.explicit import solve_explicit
 from noisewright.norm.families import attribute_sizes, marginal_family, solve_family
+from noisewright.norm.numeric import solve_numerically
 from noisewright.norm.operators import (
     Adjoint,
-    Dense,
     Eye,
     Kronecker,
+    Measured,
     OnTable,
     Operator,
     Scaled,
     uniform,
 )
-from noisewright.norm.problems import (
-    DenseProblem,
-    Factors,
-    GramProblem,
-    PrefixProblem,
-    RangesProblem,
-    prefix_gram_inverse,
-    ranges_gram_inverse,
-)
+from noisewright.norm.ordered import PrefixProblem, prefix_gram_inverse, ranges_gram_inverse
+from noisewright.norm.problems import DenseProblem, GramProblem
 from noisewright.norm.result import Settings, Solved
-from noisewright.norm.rounding import inward, mean_factor, outward
-from noisewright.norm.solver import Problem, Weights, dual_exponent, error_norm, solve
+from noisewright.norm.rounding import inward, outward
+from noisewright.norm.rowwise import RowwiseProblem
+from noisewright.norm.solver import dual_exponent
+from noisewright.norm.symmetric import LARGEST_TRANSFORM, invariant_axes, solve_invariant
 from noisewright.workload.algebra import Kron, Stack, Weighted
-from noisewright.workload.atoms import Identity, Prefix, Ranges, Total
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
+from noisewright.workload.base import Workload
 from noisewright.workload.marginals import Marginals, OnAttributes
 from noisewright.workload.tensor import column_kron
 
 LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
-LARGEST_ROWS = 2**26  # entries of an explicit matrix of rows
-
-
-class _Solvable(Problem, Protocol):
-    def factors(self, weights: Weights) -> Factors:
-        """The factorization at these weights."""
-
-
-def column(values: FloatArray) -> Operator:
-    """A weight vector as a one-column operator."""
-    return Dense(values[:, None])
+LARGEST_DENSE = 2**24  # entries of a matrix that is held; above it rows are visited in blocks
 
 
 @singledispatch
@@ -78,78 +62,9 @@ def solve_generic(workload: Workload, settings: Settings) -> Solved:
         )
     if norm == 2 and workload.queries > n:
         return solve_numerically(workload, GramProblem(workload.gram().dense()), settings)
-    if workload.queries * n > LARGEST_ROWS:
-        raise TooLarge(
-            f"workload {workload.brief()} has {workload.queries} x {n} entries, more than the "
-            f"limit of {LARGEST_ROWS} at norm {norm:g}; use norm 2, or a structured workload"
-        )
-    return solve_numerically(workload, DenseProblem(workload.dense(LARGEST_ROWS)), settings)
-
-
-def solve_numerically(
-    workload: Workload,
-    problem: _Solvable,
-    settings: Settings,
-    quadratic: Callable[[FloatArray], FloatArray] | None = None,
-    nuclear: Callable[[FloatArray | None, FloatArray], float] | None = None,
-) -> Solved:
-    """Run the solver, then rebuild both bounds from the weights it returned."""
-    norm = settings.norm
-    found = solve(
-        problem,
-        norm,
-        tolerance=settings.tolerance,
-        iterations=settings.iterations,
-        start=settings.start,
-    )
-    factors = problem.factors(found.primal)
-    squares = row_squares(workload, factors.inverse, norm, quadratic)
-    scale = mean_factor(workload.queries, norm)
-    if nuclear is None:
-        bound = certificate.nuclear_from_operator(workload, found.dual.a, found.dual.b)
-    else:
-        bound = nuclear(found.dual.a, found.dual.b)
-    return Solved(
-        strategy=Dense(factors.strategy),
-        inverse=Dense(factors.inverse),
-        errors=lambda: np.sqrt(row_squares(workload, factors.inverse, math.inf, quadratic)),
-        value=outward(error_norm(squares, norm) * scale, workload.size),
-        bound=bound * scale,
-        rows=None if found.dual.a is None else column(found.dual.a),
-        columns=column(found.dual.b),
-        iterations=found.iterations,
-        converged=found.converged,
-        notes=_rank_note(factors, workload),
-    )
-
-
-def row_squares(
-    workload: Workload,
-    inverse: FloatArray,
-    norm: float,
-    quadratic: Callable[[FloatArray], FloatArray] | None,
-) -> FloatArray:
-    """‖R_i‖² of R = W·inverse for every query (at norm 2 only their sum, when that is cheaper)."""
-    if quadratic is not None:
-        return np.maximum(quadratic(inverse @ inverse.T), 0.0)
-    if norm == 2 and workload.queries > workload.size:
-        return np.array([np.sum(inverse * workload.gram().matvec(inverse))])
-    block = max(1, 2**24 // max(1, workload.queries))
-    total = np.zeros(workload.queries)
-    for start in range(0, inverse.shape[1], block):
-        images = np.asarray(workload.matvec(inverse[:, start : start + block]), dtype=np.float64)
-        total += np.einsum("ij,ij->i", images, images)
-    return total
-
-
-def _rank_note(factors: Factors, workload: Workload) -> tuple[str, ...]:
-    rank, full = factors.strategy.shape[0], min(workload.shape)
-    if rank == full:
-        return ()
-    return (
-        f"rank {rank} of at most {full}: the strategy measures only the {rank} directions that "
-        f"the queries use",
-    )
+    if workload.queries > 2 * n or workload.queries * n > LARGEST_DENSE:
+        return solve_numerically(workload, RowwiseProblem(workload), settings)
+    return solve_numerically(workload, DenseProblem(workload.dense()), settings)
 
 
 @solve_part.register
@@ -185,14 +100,35 @@ def _(workload: Total, settings: Settings) -> Solved:
 def _(workload: Prefix, settings: Settings) -> Solved:
     n = workload.size
     problem = prefix_gram_inverse(n) if settings.norm == 2 else PrefixProblem(n)
-    return solve_numerically(workload, problem, settings, nuclear=certificate.nuclear_of_prefix)
+    return solve_numerically(workload, problem, settings, certificate.nuclear_of_prefix)
 
 
 @solve_part.register
 def _(workload: Ranges, settings: Settings) -> Solved:
-    rows = RangesProblem(workload.size)
-    problem = ranges_gram_inverse(workload.size) if settings.norm == 2 else rows
-    return solve_numerically(workload, problem, settings, rows.quadratic)
+    if settings.norm == 2:
+        return solve_numerically(workload, ranges_gram_inverse(workload.size), settings)
+    return solve_numerically(workload, RowwiseProblem(workload), settings)
+
+
+@solve_part.register
+def _(workload: Explicit, settings: Settings) -> Solved:
+    return solve_explicit(workload, settings)
+
+
+@solve_part.register
+def _(workload: Parity, settings: Settings) -> Solved:
+    # The rows are orthogonal with entries ±1, so the workload itself, scaled, is optimal.
+    queries, n = workload.shape
+    norm, length = settings.norm, float(np.sqrt(queries))
+    return Solved(
+        strategy=Measured(workload, 1 / length),
+        inverse=Adjoint(Measured(workload, length / n)),
+        errors=lambda: np.full(queries, length),
+        value=outward(length, 1),
+        bound=inward(length, 1),
+        rows=uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None,
+        columns=uniform(n, 1.0),
+    )
 
 
 @solve_part.register
@@ -244,6 +180,9 @@ def _(workload: Workload, settings: Settings) -> Solved:
         sizes = attribute_sizes(workload)
         assert sizes is not None
         return solve_family(sizes, family, settings)
+    axes = invariant_axes(workload)
+    if settings.norm == 2 and axes is not None and workload.size <= LARGEST_TRANSFORM:
+        return solve_invariant(workload, axes)
     return solve_generic(workload, settings)
 
 

@@ -1,0 +1,270 @@
+"""Explicit matrices, reduced before they are solved: exact steps that change no optimum.
+
+Zero rows and columns are set aside, unconnected blocks are solved apart, each block is scaled to
+entries of order one, and parallel rows or columns are merged. A row c·w beside w has c times its
+error at every strategy, so rows c_k·w count as one row (Σ|c_k|^p)^{1/p}·w; of parallel columns only
+the longest binds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.norm.blocks import BlockDiagonal, Folded, IndexArray, characters
+from noisewright.norm.numeric import solve_numerically
+from noisewright.norm.operators import Adjoint, Dense, uniform
+from noisewright.norm.problems import DenseProblem
+from noisewright.norm.result import Settings, Solved
+from noisewright.norm.rounding import inward, mean_factor, outward
+from noisewright.norm.solver import Weights, dual_exponent, error_norm
+from noisewright.norm.symmetric import solve_spectrum
+from noisewright.workload.atoms import Explicit
+from noisewright.workload.base import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A connected block of a matrix: its own rows and columns, scaled so that entries are ≤ 1."""
+
+    rows: IndexArray
+    columns: IndexArray
+    matrix: FloatArray
+    scale: float
+
+
+def connected_blocks(matrix: Any) -> list[Block]:
+    """Blocks of rows and columns that share non-zero entries; zero rows and columns in none."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    pattern = csr_array(matrix)
+    pattern.eliminate_zeros()
+    entries = pattern.tocoo()
+    queries, size = pattern.shape
+    ends = (entries.row, entries.col + queries)
+    graph = csr_array((np.ones(entries.nnz), ends), shape=(queries + size,) * 2)
+    _, label = connected_components(graph, directed=False)
+    used = np.unique(label[entries.row])
+    order = np.argsort(label, kind="stable")
+    starts = np.searchsorted(label[order], used)
+    stops = np.searchsorted(label[order], used, side="right")
+    blocks = []
+    for start, stop in zip(starts, stops, strict=True):
+        members = order[start:stop]
+        rows, columns = members[members < queries], members[members >= queries] - queries
+        part = pattern[rows][:, columns].toarray()
+        # A power of two, so that scaling rounds nothing.
+        exponent = math.frexp(float(np.abs(part).max()))[1]
+        scaled = np.ldexp(part, -exponent)
+        if not (np.abs(scaled).max(axis=0).all() and np.abs(scaled).max(axis=1).all()):
+            raise _too_small("a row or column that vanishes beside the others")
+        blocks.append(Block(rows, columns, scaled, math.ldexp(1.0, exponent)))
+    return blocks
+
+
+def _too_small(what: str) -> InvalidParameter:
+    return InvalidParameter(
+        "workload",
+        what,
+        "is too small or too nearly a combination of others to be answered in double precision",
+        "bring the queries to comparable sizes with weights, or drop it",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """A matrix with parallel rows and columns merged, and where each original one went.
+
+    An original row is as long as `row_ratio` times its merged row, and takes `row_share` of the
+    merged row's dual weight; an original column is `column_scale` times its representative.
+    """
+
+    matrix: FloatArray
+    row_index: IndexArray
+    row_ratio: FloatArray
+    row_share: FloatArray
+    column_index: IndexArray
+    column_scale: FloatArray
+    representative: FloatArray
+
+
+def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
+    """Merge parallel rows by the ℓ_norm of their lengths, parallel columns by the longest."""
+    column_index, column_scale, chosen = _parallel(matrix.T)
+    kept = matrix[:, chosen]
+    row_index, row_scale, leaders = _parallel(kept)
+    ratio = np.abs(row_scale)  # at most one: the longest row of each group leads it
+    length = np.ones(len(leaders))
+    share = np.zeros(len(ratio))
+    if math.isinf(norm):
+        share[leaders] = 1.0
+    else:
+        length = _sums(row_index, ratio**norm) ** (1 / norm)
+        ratio = ratio / length[row_index]
+        share = ratio ** (norm - 2)
+    representative = np.zeros(matrix.shape[1])
+    representative[chosen] = 1.0
+    merged = kept[leaders] * length[:, None]
+    return Merged(merged, row_index, ratio, share, column_index, column_scale, representative)
+
+
+def _sums(index: IndexArray, values: FloatArray) -> FloatArray:
+    """Sums of the values of each group."""
+    return np.asarray(np.bincount(index, values), dtype=np.float64)
+
+
+def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
+    """Group of every row, its length relative to the group's longest row, and that row."""
+    pivots = np.abs(rows).argmax(axis=1)
+    lengths = rows[np.arange(len(rows)), pivots]
+    # Directions equal to twelve digits count as one; answers are still computed from the originals.
+    directions = np.round(rows / lengths[:, None], 12) + 0.0
+    _, index = np.unique(directions, axis=0, return_inverse=True)
+    index = index.ravel()
+    order = np.lexsort((-np.abs(lengths), index))
+    leaders = order[np.searchsorted(index[order], np.arange(index.max() + 1))]
+    rank = np.argsort(np.argsort(leaders))  # groups stay in the order of the original rows
+    index, leaders = rank[index], np.sort(leaders)
+    return index, lengths / lengths[leaders[index]], leaders
+
+
+def solve_explicit(workload: Explicit, settings: Settings) -> Solved:
+    """Solve the blocks one by one and join them at the best balance between them."""
+    queries, size = workload.shape
+    blocks = connected_blocks(workload.matrix)
+    if not blocks:
+        return _nothing_asked(workload, settings.norm)
+    # Relative gaps do not add up over blocks, so each block has the whole tolerance.
+    solved = [_solve_block(block, settings) for block in blocks]
+    norm = settings.norm
+    position, scale = np.zeros(size, dtype=np.intp), np.zeros(size)
+    order = np.concatenate([block.columns for block in blocks])
+    position[order], scale[order] = np.arange(order.size), 1.0
+    strategy = BlockDiagonal(tuple(part.strategy for part in solved))
+    inverse = BlockDiagonal(tuple(part.inverse for part in solved))
+    values = np.array([part.value for part in solved])
+    bounds = np.array([part.bound for part in solved])
+    a_share, b_share = _balance(bounds, norm)
+    a, b = np.zeros(queries), np.zeros(size)
+    for block, part, x, y in zip(blocks, solved, a_share, b_share, strict=True):
+        b[block.columns] = y * part.columns.dense()[:, 0]
+        if part.rows is not None:
+            a[block.rows] = x * part.rows.dense()[:, 0]
+
+    def errors() -> FloatArray:
+        result = np.zeros(queries)
+        for block, part in zip(blocks, solved, strict=True):
+            result[block.rows] = part.errors()
+        return result
+
+    mean = mean_factor(queries, norm)
+    notes = [note for part in solved for note in part.notes]
+    if len(blocks) > 1:
+        notes.insert(0, f"{len(blocks)} unconnected blocks solved apart")
+    return Solved(
+        strategy=Folded(strategy, position, scale),
+        inverse=Adjoint(Folded(Adjoint(inverse), position, scale)),
+        errors=errors,
+        value=outward(error_norm(values, norm) * mean, len(blocks)),
+        bound=inward(error_norm(bounds, norm) * mean, len(blocks)),
+        rows=None if norm == 2 else Dense(a[:, None]),
+        columns=Dense(b[:, None]),
+        iterations=sum(part.iterations for part in solved),
+        converged=all(part.converged for part in solved),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _balance(bounds: FloatArray, norm: float) -> tuple[FloatArray, FloatArray]:
+    """Dual mass of rows and columns of each block: maximises Σ √(α_k β_k) γ_k."""
+    relative = bounds / bounds.max()
+    if math.isinf(norm):
+        only = np.zeros(bounds.size)
+        only[relative.argmax()] = 1.0
+        return only, only
+    share = relative**norm / np.sum(relative**norm)
+    return share ** (1 - 2 / norm), share
+
+
+def _solve_block(block: Block, settings: Settings) -> Solved:
+    """One block in sums over its own queries (not means), in the units of the whole matrix."""
+    norm = settings.norm
+    merged = merge_parallel(block.matrix, norm)
+    small = Explicit(merged.matrix)
+    spectrum = _circulant_spectrum(small.matrix) if norm == 2 else None
+    if spectrum is not None:
+        inner = solve_spectrum(small, (small.size,), spectrum)
+    else:
+        start = _restricted_start(settings, block, merged)
+        problem = DenseProblem(small.matrix)
+        inner = solve_numerically(small, problem, replace(settings, start=start))
+    _check_reach(small.matrix, inner)
+    mean = mean_factor(small.queries, norm)
+    b = merged.representative * inner.columns.dense()[:, 0][merged.column_index]
+    rows = None
+    if inner.rows is not None:
+        a = merged.row_share * inner.rows.dense()[:, 0][merged.row_index]
+        rows = Dense(a[:, None])
+    spread = Folded(Adjoint(inner.inverse), merged.column_index, merged.representative)
+    return replace(
+        inner,
+        strategy=Folded(inner.strategy, merged.column_index, merged.column_scale),
+        inverse=Adjoint(spread),
+        errors=lambda: block.scale * merged.row_ratio * inner.errors()[merged.row_index],
+        value=block.scale * inner.value / mean,
+        bound=block.scale * inner.bound / mean,
+        rows=rows,
+        columns=Dense(b[:, None]),
+    )
+
+
+def _circulant_spectrum(matrix: FloatArray) -> FloatArray | None:
+    """Eigenvalues of the Gram matrix when cyclic shifts of the cells leave it unchanged."""
+    gram = matrix.T @ matrix
+    first, slack = gram[0], 1e-13 * np.abs(gram).max()
+    cyclic = np.abs(first[1:] - first[:0:-1]).max(initial=0.0) <= slack
+    if not cyclic or np.abs(gram[1:, 1:] - gram[:-1, :-1]).max(initial=0.0) > slack:
+        return None
+    return characters((len(gram),), first)
+
+
+def _restricted_start(settings: Settings, block: Block, merged: Merged) -> Weights | None:
+    """The warm start's weights on this block's merged rows and columns."""
+    if settings.start is None:
+        return None
+    b = _sums(merged.column_index, settings.start.b[block.columns])
+    a = settings.start.a
+    if a is None or settings.norm == 2:
+        return Weights(None, b)
+    power = dual_exponent(settings.norm)
+    return Weights(_sums(merged.row_index, a[block.rows] ** power) ** (1 / power), b)
+
+
+def _check_reach(matrix: FloatArray, inner: Solved) -> None:
+    """Refuse queries so small beside the others that double precision cannot answer them."""
+    reached = inner.strategy.rmatvec(inner.inverse.rmatvec(matrix.T)).T
+    lost = np.abs(matrix - reached).max(axis=1) / np.abs(matrix).max(axis=1)
+    if lost.max() > 1e-6:
+        raise _too_small(f"query {int(lost.argmax())} of its block")
+
+
+def _nothing_asked(workload: Explicit, norm: float) -> Solved:
+    """A workload of zeros: no measurement, no error."""
+    queries, size = workload.shape
+    empty = np.zeros((0, size))
+    weight = uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None
+    return Solved(
+        strategy=Dense(empty),
+        inverse=Dense(empty.T),
+        errors=lambda: np.zeros(queries),
+        value=0.0,
+        bound=0.0,
+        rows=weight,
+        columns=uniform(size, 1.0),
+        notes=("every query is zero: nothing needs to be measured",),
+    )

@@ -1,0 +1,89 @@
+"""From a problem to a finished part: run the solver, then rebuild both bounds from its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from noisewright.norm import certificate
+from noisewright.norm.operators import Dense
+from noisewright.norm.problems import Factors
+from noisewright.norm.result import Settings, Solved
+from noisewright.norm.rounding import mean_factor, outward
+from noisewright.norm.solver import Problem, Weights, error_norm, solve
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.quadratics import row_quadratics
+
+
+class Solvable(Problem, Protocol):
+    """A problem that can also build the factorization at chosen weights."""
+
+    def factors(self, weights: Weights) -> Factors:
+        """The factorization at these weights."""
+
+
+Nuclear = Callable[[FloatArray | None, FloatArray], float]
+
+
+def solve_numerically(
+    workload: Workload, problem: Solvable, settings: Settings, nuclear: Nuclear | None = None
+) -> Solved:
+    """Run the solver, then rebuild both bounds from the weights it returned.
+
+    `nuclear` recomputes the lower bound from dual weights; by default from the workload's operator.
+    """
+    norm = settings.norm
+    found = solve(
+        problem,
+        norm,
+        tolerance=settings.tolerance,
+        iterations=settings.iterations,
+        start=settings.start,
+    )
+    factors = problem.factors(found.primal)
+    scale = mean_factor(workload.queries, norm)
+    dual = found.dual
+    if nuclear is None:
+        bound = certificate.nuclear_from_operator(workload, dual.a, dual.b)
+    else:
+        bound = nuclear(dual.a, dual.b)
+    return Solved(
+        strategy=Dense(factors.strategy),
+        inverse=Dense(factors.inverse),
+        errors=lambda: row_lengths(workload, factors.inverse),
+        value=outward(_error(workload, factors.inverse, norm) * scale, workload.size),
+        bound=bound * scale,
+        rows=None if dual.a is None else Dense(dual.a[:, None]),
+        columns=Dense(dual.b[:, None]),
+        iterations=found.iterations,
+        converged=found.converged,
+        notes=rank_note(factors.strategy.shape[0], workload),
+    )
+
+
+def _error(workload: Workload, inverse: FloatArray, norm: float) -> float:
+    """(Σ ‖R_i‖^norm)^{1/norm} of R = W·inverse; at norm 2 the Gram matrix is enough."""
+    if norm == 2 and workload.queries > workload.size:
+        return float(np.sqrt(np.sum(inverse * workload.gram().matvec(inverse))))
+    return error_norm(row_lengths(workload, inverse), norm)
+
+
+def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
+    """‖R_i‖ of R = W·inverse for every query."""
+    if workload.queries > 2 * workload.size:
+        return np.sqrt(np.maximum(row_quadratics(workload, inverse @ inverse.T), 0.0))
+    images = np.asarray(workload.matvec(inverse), dtype=np.float64)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))
+
+
+def rank_note(rank: int, workload: Workload) -> tuple[str, ...]:
+    """How a rank-deficient workload was handled, if it is one."""
+    full = min(workload.shape)
+    if rank == full:
+        return ()
+    note = (
+        f"rank {rank} of at most {full}: only the {rank} directions that queries use are measured"
+    )
+    return (note,)
