@@ -1,6 +1,8 @@
 """Schemas: strict reading, faithful writing, refusals that say what to do."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -127,3 +129,12 @@ def test_files_that_cannot_be_read(tmp_path) -> None:
 def test_a_malformed_attribute_is_refused(build, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         build()
+
+
+def test_the_schemas_in_the_documentation_are_schemas() -> None:
+    page = Path(__file__).parents[2] / "docs/how-to/schema.md"
+    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 3
+    for block in blocks:
+        domain = Domain.from_yaml(block)
+        assert Domain.from_yaml(domain.to_yaml()) == domain
