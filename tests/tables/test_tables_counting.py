@@ -159,6 +159,13 @@ def test_lines_that_look_like_comments_count(tmp_path: Path) -> None:
     assert DuckDBCounter().marginals(path, domain, [("sex",)])[0].tolist() == [2, 1]
 
 
+def test_headers_may_be_quoted_spaced_and_last_lines_unfinished(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('"a, or\nb", "sex" , age\n1,F,17\n\n2,M,18')
+    counts = DuckDBCounter().marginals(path, DOMAIN, [("sex",), ("age",)])
+    assert [count.tolist() for count in counts] == [[1, 1, 0], [1, 1, 0]]
+
+
 def refusal(source: object, subsets=(("age",),), domain: Domain = DOMAIN) -> str:
     with pytest.raises((DomainError, FileFormatError, InvalidParameter, TooLarge)) as caught:
         DuckDBCounter().marginals(source, domain, list(subsets))

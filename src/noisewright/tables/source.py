@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,23 +147,17 @@ def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
     for delimiter in _DELIMITERS:
         try:
             with pa.input_stream(str(path)) as stream:
-                lines = (line.decode("utf-8-sig") for line in _lines(stream))
-                fields = tuple(next(csv.reader(lines, delimiter=delimiter), []))
+                lines = (line.decode("utf-8-sig") for line in io.BufferedReader(stream))
+                first = next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True), [])
         except (OSError, UnicodeDecodeError, csv.Error):
             raise unreadable(repr(str(path))) from None
+        fields = tuple(field.strip() for field in first)
         rank = (bool(names) and set(names) <= set(fields), len(fields))
         if best is None or rank > best[0]:
             best = (rank, fields, delimiter)
     if best is None or not best[1]:
         raise FileFormatError(f"{str(path)!r} has no header line; its first line must be names")
     return best[1:]
-
-
-def _lines(stream: pa.NativeFile) -> Any:
-    """Yield lines; Arrow's own iterator reads compressed files a chunk, not a line, at a time."""
-    import io
-
-    return io.BufferedReader(stream)
 
 
 def _to_arrow(source: Source, names: Sequence[str]) -> pa.Table:
