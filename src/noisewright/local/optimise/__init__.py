@@ -1,0 +1,1 @@
+"""The best ε-LDP strategy for a workload: dense, symmetric and ordered domains."""

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noisewright.local.optimise.columns import improve, reweight
+from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.dense import Chart, descend
+from noisewright.local.optimise.design import Design, rounded, split
+from noisewright.local.optimise.objective import Objective
+from noisewright.local.optimise.prior import saddle_prior, worst_variance
+from noisewright.local.optimise.projection import project
+from noisewright.local.optimise.search import Effort, search
+from noisewright.local.optimise.starts import dense_start, high_count, spectral_patterns
+from noisewright.workload import workload
+from oracles import local_matrix, published_optimiser
+
+
+def uniform(n):
+    return np.full(n, 1.0 / n)
+
+
+def random_case(seed, m=30, n=8, epsilon=1.0):
+    rng = np.random.default_rng(seed)
+    positions = np.clip(rng.normal(0.4, 0.5, size=(m, n)), 0, 1)
+    return Chart(m, n, epsilon), positions, rng.uniform(0.5, 2.0, size=m), rng
+
+
+# --- projection -----------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 10**6), st.integers(2, 12), st.floats(0.05, 6.0))
+@settings(max_examples=40, deadline=None)
+def test_projection_meets_the_optimality_conditions(seed, rows, epsilon):
+    rng = np.random.default_rng(seed)
+    z = rng.uniform(0.2, 1.0, size=rows)
+    z *= rng.uniform(np.exp(-epsilon), 1.0) / z.sum()
+    r = rng.normal(0.0, 1.0, size=(rows, 5))
+    q, shift = project(r, np.ones(rows), z, np.exp(epsilon) * z, 1.0)
+    low, high = z[:, None], np.exp(epsilon) * z[:, None]
+    assert np.abs(q.sum(axis=0) - 1).max() < 1e-12
+    assert (q >= low).all()
+    assert (q <= high).all()
+    # Free entries all moved by the shift; a clipped one would have gone past its bound.
+    moved = q - r - shift
+    tiny = 1e-12
+    assert np.abs(moved[(q > low + tiny) & (q < high - tiny)]).max(initial=0.0) < tiny
+    assert (moved[q <= low] >= -tiny).all()
+    assert (moved[q >= high] <= tiny).all()
+
+
+def test_projection_is_the_sorting_algorithm_and_the_quadratic_program():
+    import cvxpy as cp
+
+    rng, epsilon = np.random.default_rng(3), 0.8
+    z = rng.uniform(0.5, 1.5, size=9)
+    z *= 0.6 / z.sum()
+    r = rng.normal(0.1, 0.3, size=(9, 4))
+    q, _ = project(r, np.ones(9), z, np.exp(epsilon) * z, 1.0)
+    np.testing.assert_allclose(q, published_optimiser.project(r, z, epsilon), atol=1e-12)
+    x = cp.Variable((9, 4))
+    bounds = [x >= z[:, None], x <= np.exp(epsilon) * z[:, None], cp.sum(x, axis=0) == 1]
+    cp.Problem(cp.Minimize(cp.sum_squares(x - r)), bounds).solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(q, x.value, atol=1e-6)
+
+
+def test_weighted_projection_is_the_weighted_quadratic_program():
+    import cvxpy as cp
+
+    rng = np.random.default_rng(4)
+    weight = rng.uniform(0.5, 1.5, size=7)
+    s = rng.normal(0.4, 0.6, size=(7, 3))
+    c, _ = project(s, weight, 0.0, 1.0, 2.5)
+    x = cp.Variable((7, 3))
+    cost = cp.sum(cp.multiply(weight[:, None], cp.square(x - s)))
+    cp.Problem(cp.Minimize(cost), [x >= 0, x <= 1, weight @ x == 2.5]).solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(c, x.value, atol=1e-6)
+
+
+# --- objective ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["prefix:8", "ranges:8", "random:9x8:1", "random:3x8:2"])
+def test_value_and_variances_are_the_published_formulas(text):
+    w = workload(text).dense()
+    q = local_matrix.random_strategy(20, 8, 1.0, np.random.default_rng(5))
+    objective = Objective(w.T @ w, uniform(8))
+    found = objective.evaluate(q)
+    expected = local_matrix.type_variances(q, w)
+    np.testing.assert_allclose(objective.type_variances(q, found.energies), expected, rtol=1e-8)
+    assert objective.variance(found.value) == pytest.approx(expected.mean(), rel=1e-8)
+    mean = float((w.sum(axis=1) ** 2).sum()) / 8  # the part of L that only the total bears
+    total = published_optimiser.objective(q, w.T @ w)
+    assert 8 * objective.variance(found.value) + (w**2).sum() == pytest.approx(total, rel=1e-8)
+    assert mean >= 0
+
+
+def test_gradient_in_the_matrix_agrees_with_finite_differences():
+    rng = np.random.default_rng(6)
+    w = workload("prefix:6").dense()
+    q = local_matrix.random_strategy(15, 6, 1.0, rng)
+    prior = rng.uniform(0.5, 1.5, size=6)
+    objective = Objective(w.T @ w, prior / prior.sum())
+    gradient = objective.evaluate(q).gradient
+    # Only directions that keep the column sums stay within strategies.
+    direction = rng.normal(size=q.shape) * q
+    direction -= direction.mean(axis=0)
+    h = 1e-5
+    ahead, behind = objective.evaluate(q + h * direction), objective.evaluate(q - h * direction)
+    slope = (ahead.value - behind.value) / (2 * h)
+    assert (gradient * direction).sum() == pytest.approx(slope, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_gradient_through_the_projection_agrees_with_finite_differences(epsilon):
+    chart, positions, weights, rng = random_case(7, epsilon=epsilon)
+    w = workload("prefix:8").dense()
+    objective = Objective(w.T @ w, uniform(8))
+    x = chart.variables(positions, weights) + 0.05 * rng.normal(size=30 * 8 + 31)
+    _, gradient = chart.evaluate(x, objective)
+    for _ in range(5):
+        direction = rng.normal(size=x.size)
+        h = 1e-7
+        slope = (
+            chart.evaluate(x + h * direction, objective)[0]
+            - chart.evaluate(x - h * direction, objective)[0]
+        ) / (2 * h)
+        assert gradient @ direction == pytest.approx(slope, rel=1e-5, abs=1e-7)
+
+
+def test_offset_information_is_added():
+    w = workload("prefix:6").dense()
+    rng = np.random.default_rng(8)
+    q, other = (local_matrix.random_strategy(15, 6, 1.0, rng) for _ in range(2))
+    plain = Objective(w.T @ w, uniform(6))
+    scores = other / (other @ uniform(6))[:, None] - 1
+    extra = plain.information(scores, other @ uniform(6))
+    both = plain.evaluate(np.concatenate([q / 2, other / 2])).value
+    joined = Objective(w.T @ w, uniform(6), offset=extra / 2).evaluate(q / 2).value
+    assert joined == pytest.approx(both, rel=1e-10)
+
+
+# --- descent and rounding -------------------------------------------------------------------------
+
+
+def test_every_point_of_the_descent_is_a_strategy_and_the_objective_only_falls():
+    gram = workload("prefix:16").gram().dense()
+    objective = Objective(gram, uniform(16))
+    ratios = []
+    control = Control(floor=1.0, listener=lambda p: ratios.append(p.ratio))
+    start = dense_start(objective.centred, 1.0, 64, np.random.default_rng(0))
+    found = descend(objective, 1.0, start, 40, control)
+    q = found.weights[:, None] * (1 + np.expm1(1.0) * found.positions)
+    assert np.abs(q.sum(axis=0) - 1).max() < 1e-12
+    assert (q.max(axis=1) <= np.exp(1.0) * q.min(axis=1) * (1 + 1e-12)).all()
+    assert len(ratios) >= 20
+    assert (np.diff(ratios) <= 0).all()
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 4.0))
+@settings(max_examples=20, deadline=None)
+def test_splitting_keeps_the_chances_and_never_raises_the_error(seed, epsilon):
+    chart, positions, weights, _ = random_case(seed, m=20, n=5, epsilon=epsilon)
+    positions, weights = chart.positions(chart.variables(positions, weights))
+    design = split(positions, weights, epsilon)
+    q = weights[:, None] * (1 + np.expm1(epsilon) * positions)
+    np.testing.assert_allclose(design.chances().sum(axis=0), q.sum(axis=0), rtol=1e-9)
+    gram = workload("prefix:5").gram().dense()
+    objective = Objective(gram, uniform(5))
+    assert objective.evaluate(design.chances()).value <= objective.evaluate(q).value * (1 + 1e-9)
+
+
+def test_rounding_balances_the_columns():
+    gram = workload("prefix:16").gram().dense()
+    objective = Objective(gram, uniform(16))
+    start = dense_start(objective.centred, 1.0, 64, np.random.default_rng(0))
+    found = descend(objective, 1.0, start, 40, Control())
+    design = rounded(found.positions, found.weights, 1.0)
+    assert design is not None
+    assert np.abs(design.chances().sum(axis=0) - 1).max() < 1e-12
+    assert design.weights.min() > 0
+
+
+def test_merging_joins_equal_rows_and_constants():
+    patterns = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]], dtype=bool)
+    design = Design(patterns, np.array([1.0, 2.0, 3.0, 4.0]), 1.0)
+    merged = design.merged()
+    assert len(merged.weights) == 2
+    np.testing.assert_allclose(merged.chances().sum(axis=0), design.chances().sum(axis=0))
+
+
+# --- column generation ----------------------------------------------------------------------------
+
+
+def test_reweighting_is_the_convex_optimum():
+    """Optimality conditions: no pattern is worth adding, those in use are worth nothing more."""
+    gram = workload("prefix:10").gram().dense()
+    objective = Objective(gram, uniform(10))
+    patterns, _ = dense_start(objective.centred, 1.0, 60, np.random.default_rng(1))
+    priced = reweight(Design(patterns, np.ones(len(patterns)), 1.0), objective, tolerance=1e-8)
+    v = priced.design.relative
+    assert np.abs(priced.design.weights @ v - 1).max() < 1e-8
+    mass = v @ objective.prior
+    b = (v - mass[:, None]) / np.sqrt(mass)[:, None]
+    worth = np.einsum("ou,uv,ov->o", b, priced.quadratic, b) - v @ priced.prices
+    assert worth.max() < 1e-6 * priced.value
+    assert priced.design.weights @ worth == pytest.approx(0.0, abs=1e-6 * priced.value)
+
+
+def test_improved_patterns_are_worth_at_least_as_much():
+    rng = np.random.default_rng(2)
+    gram = workload("ranges:12").gram().dense()
+    objective = Objective(gram, uniform(12))
+    patterns, _ = dense_start(objective.centred, 1.0, 60, rng)
+    priced = reweight(Design(patterns, np.ones(len(patterns)), 1.0), objective)
+    start = rng.random((50, 12)) < 0.3
+
+    def worth(p):
+        v = 1 + np.expm1(1.0) * p
+        y = v / (v @ objective.prior)[:, None] - 1
+        return np.einsum("ou,uv,ov->o", y, priced.quadratic, y) - (y + 1) @ priced.prices
+
+    better, found = improve(start, priced.quadratic, priced.prices, objective.prior, 1.0)
+    np.testing.assert_allclose(found, worth(better), rtol=1e-9, atol=1e-9 * priced.value)
+    assert (found >= worth(start) - 1e-9 * priced.value).all()
+
+
+def test_saddle_prior_lowers_the_worst_case_to_the_mean():
+    gram = workload("prefix:12").gram().dense()
+    objective = Objective(gram, uniform(12))
+    patterns = spectral_patterns(np.linalg.cholesky(gram), 1.0, 80, np.random.default_rng(3))
+    design = Design(patterns, np.ones(80), 1.0).merged().balanced()
+    assert design is not None
+    q = design.chances()
+    moved = Objective(gram, saddle_prior(objective, q, steps=60))
+    found = moved.evaluate(q)
+    assert worst_variance(moved, q) <= worst_variance(objective, q)
+    assert worst_variance(moved, q) == pytest.approx(moved.variance(found.value), rel=0.02)
+
+
+# --- the search -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("worst_case", [False, True])
+def test_search_beats_the_published_algorithm(worst_case):
+    gram = workload("prefix:12").gram().dense()
+    q, _, _ = published_optimiser.optimise(gram, 1.0, iterations=150)
+    objective = Objective(gram, uniform(12))
+    published = worst_variance(objective, q) if worst_case else objective.evaluate(q).value
+    design, prior = search(
+        gram, 1.0, uniform(12), worst_case, Effort(), np.random.default_rng(0), Control()
+    )
+    mine = Objective(gram, prior)
+    ours = design.chances()
+    assert (worst_variance(mine, ours) if worst_case else mine.evaluate(ours).value) <= published
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 1.0, 15.0])
+@pytest.mark.parametrize("n", [2, 3])
+def test_search_on_the_smallest_domains(n, epsilon):
+    gram = np.eye(n)
+    design, _ = search(
+        gram, epsilon, uniform(n), True, Effort(), np.random.default_rng(0), Control()
+    )
+    assert np.abs(design.chances().sum(axis=0) - 1).max() < 1e-9
+    assert high_count(n, epsilon) == 1
