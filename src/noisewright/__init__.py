@@ -19,6 +19,7 @@ _HOMES = {
     "Numeric": "noisewright.domain",
     "Privacy": "noisewright.privacy.budget",
     "Workload": "noisewright.workload",
+    "approximate_norm": "noisewright.norm.approximate",
     "factorize": "noisewright.norm.factorize",
     "load": "noisewright.api",
     "plan": "noisewright.api",

@@ -42,3 +42,14 @@ def test_bad_norms_exit_with_two(norm: str) -> None:
     code, out, err = run("prefix:8", "--norm", norm)
     assert (code, out) == (2, "")
     assert "norm=" in err
+
+
+def test_approximate_norms_have_their_own_options() -> None:
+    code, out, _ = run("prefix:16", "--entrywise", "0.1", "--shift", "--json")
+    fields = json.loads(out)
+    assert code == 0
+    assert (fields["entrywise"], fields["shift"]) == (0.1, True)
+    assert fields["value"] == pytest.approx(0.9493, abs=1.5e-4)
+    code, out, _ = run("prefix:8", "--entrywise", "0.1")
+    assert code == 0
+    assert "within 0.1 per entry" in out

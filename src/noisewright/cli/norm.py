@@ -10,6 +10,7 @@ import click
 from noisewright.cli.output import json_option, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from noisewright.norm.approximate import ApproximateNorm
     from noisewright.norm.result import Factorization
 
 
@@ -23,13 +24,29 @@ if TYPE_CHECKING:
     show_default=True,
     help="Exponent of the error, from 2 (rmse) to inf (largest); may be repeated.",
 )
-@click.option("--tolerance", type=float, default=None, help="Relative gap at which to stop.")
+@click.option(
+    "--entrywise",
+    type=float,
+    help="Answer queries only to within this much per entry: the approximate norm γ2(W, ·).",
+)
+@click.option("--shift", is_flag=True, help="With --entrywise: shifting a query is free.")
+@click.option("--tolerance", type=float, help="Relative gap at which to stop.")
 @json_option
-def norm(workload: str, norms: tuple[str, ...], tolerance: float | None, as_json: bool) -> None:
+def norm(
+    workload: str,
+    norms: tuple[str, ...],
+    entrywise: float | None,
+    shift: bool,
+    tolerance: float | None,
+    as_json: bool,
+) -> None:
     """Least error of any factorization of WORKLOAD, and a lower bound that proves it.
 
     WORKLOAD is in text form: prefix:64, ranges:64, marginals:2^8:<=3, prefix:16*identity:4, ...
     """
+    if entrywise is not None:
+        _approximate(workload, entrywise, shift, tolerance, as_json)
+        return
     from noisewright.norm.factorize import TOLERANCE, factorize
 
     found = []
@@ -53,17 +70,49 @@ def norm(workload: str, norms: tuple[str, ...], tolerance: float | None, as_json
     )
 
 
-def _fields(result: Factorization) -> dict[str, Any]:
+def _approximate(
+    workload: str, entrywise: float, shift: bool, tolerance: float | None, as_json: bool
+) -> None:
+    from noisewright.norm.approximate import TOLERANCE, approximate_norm
+
+    with progress(f"approximating {workload}"):
+        found = approximate_norm(workload, entrywise, shift=shift, tolerance=tolerance or TOLERANCE)
+    if as_json:
+        print_json(
+            _common(found) | {"norm": "inf", "entrywise": found.entrywise, "shift": found.shift}
+        )
+        return
+    print_table(
+        f"{found.workload.brief()} to within {found.entrywise:g} per entry"
+        + (", rows shifted freely" if shift else ""),
+        ["value", "lower bound", "gap", "seconds", "status"],
+        [
+            (
+                found.value,
+                found.lower_bound,
+                f"{found.gap:.1e}",
+                round(found.seconds, 3),
+                found.status,
+            )
+        ],
+        caption="value: largest standard deviation over queries per unit of noise",
+    )
+
+
+def _common(result: Factorization | ApproximateNorm) -> dict[str, Any]:
     return {
         "workload": result.workload.text(),
         "queries": result.workload.queries,
         "size": result.workload.size,
-        # JSON has no infinity
-        "norm": "inf" if math.isinf(result.norm) else result.norm,
         "value": result.value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
         "seconds": result.seconds,
         "status": result.status,
-        "certificate": result.certificate.name,
     }
+
+
+def _fields(result: Factorization) -> dict[str, Any]:
+    # JSON has no infinity
+    exponent = "inf" if math.isinf(result.norm) else result.norm
+    return _common(result) | {"norm": exponent, "certificate": result.certificate.name}

@@ -108,3 +108,20 @@ def nuclear_of_marginals(
                 squares[block] = squares.get(block, 0.0) + share
     terms = (sqrt(v) * prod(sizes[i] - 1 for i in block) for block, v in squares.items())
     return inward(fsum(terms), len(tables))
+
+
+def witness_bound(
+    matrix: FloatArray, entrywise: float, u: FloatArray, a: FloatArray, b: FloatArray
+) -> float:
+    """A number just below (W•U − α‖U‖₁)/γ2*(U), with γ2*(U) ≤ ‖P^-½ U T^-½‖ for diagonal P, T.
+
+    It bounds γ2(W, α) from below for every U, and γ̂2(W, α) for every U whose rows sum to zero.
+    """
+    if not u.any():
+        return 0.0
+    gain = float(np.sum(matrix * u) - entrywise * np.sum(np.abs(u)))
+    size = float(np.sum(np.abs(matrix * u)) + entrywise * np.sum(np.abs(u)))
+    root_a, root_b = np.sqrt(a / a.sum()), np.sqrt(b / b.sum())
+    norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))
+    slack = 8 * sum(matrix.shape) * EPSILON
+    return max(0.0, (gain - slack * size) / (norm * (1 + slack)))
