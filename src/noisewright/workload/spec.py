@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from noisewright.domain import Attribute, Domain
+from noisewright.domain.schema import dump_yaml, load_yaml
 from noisewright.errors import InvalidParameter
 from noisewright.workload.algebra import Stack, Weighted, kron
 from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
@@ -70,20 +71,8 @@ class Questions(Stack):
 
 def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questions:
     """Read a specification: YAML text, a path to it, or plain values."""
-    import yaml
-
     domain.require_reviewed()
-    document = source
-    if not isinstance(source, Mapping):
-        text = str(source)
-        if "\n" not in text and Path(text).suffix in (".yaml", ".yml", ".json"):
-            text = Path(text).read_text(encoding="utf-8")
-        try:
-            document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f" at line {mark.line + 1}" if mark else ""
-            raise InvalidParameter("queries", "YAML", f"cannot be read{where}") from None
+    document = source if isinstance(source, Mapping) else load_yaml(source)
     if not isinstance(document, Mapping) or set(document) != {"queries"}:
         raise InvalidParameter(
             "queries",
@@ -100,8 +89,7 @@ def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questio
         for name, part in _read(entry, domain):
             names.append(name)
             parts.append(part)
-    spec = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
-    return Questions(tuple(parts), domain, tuple(names), spec)
+    return Questions(tuple(parts), domain, tuple(names), dump_yaml(dict(document)))
 
 
 def _read(entry: Any, domain: Domain) -> list[tuple[str, Workload]]:
