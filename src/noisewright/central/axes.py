@@ -49,6 +49,12 @@ class Axis:
         return inverse_of(self.contrasts)
 
     @cached_property
+    def complete(self) -> bool:
+        """Whether the total and the contrasts together determine every cell."""
+        rebuilt = self.inverse @ self.contrasts + self.reference[:, None]
+        return bool(np.abs(rebuilt - np.eye(self.size)).max(initial=0.0) < 1e-7)
+
+    @cached_property
     def length(self) -> int:
         """Largest squared Euclidean length of a column."""
         return int((self.contrasts.astype(object) ** 2).sum(axis=0).max()) if self.size > 1 else 0

@@ -248,6 +248,8 @@ class BlockStrategy:
 
     def check_reach(self, term: Term, first_query: int = 0) -> None:
         """Refuse a term that the measurements do not determine, before any noise is planned."""
+        if self._complete(term.attributes):
+            return
         # A random histogram is reproduced, up to rounding, exactly by strategies that reach it.
         probe = np.random.default_rng(0).integers(
             0, 100, size=[self.sizes[i] for i in term.attributes]
@@ -264,6 +266,14 @@ class BlockStrategy:
                 f"query {row} lies outside the strategy's row space; "
                 f"plan for a workload that includes it"
             )
+
+    def _complete(self, attributes: Table) -> bool:
+        """Whether every interaction of these attributes is measured in full."""
+        if self.axes is None:
+            return False
+        movable = tuple(i for i in attributes if self.sizes[i] > 1)
+        known = all(i in self.axes and self.axes[i].complete for i in movable)
+        return known and len(self.visible(movable)) == 2 ** len(movable)
 
     def _measure_spread(self, block: Block, attributes: Table, table: Integers) -> FloatArray:
         """A block's measurement of the histogram that spreads a table over all other attributes."""

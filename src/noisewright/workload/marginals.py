@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from math import prod
+from math import comb, prod
 
 import numpy as np
 
@@ -253,10 +253,13 @@ class Marginals(Workload):
         )
 
     def _family(self) -> str | None:
-        if not self.is_identity or set(self.weights) != {1.0} or len(self.bases) > 64:
+        if not self.is_identity or set(self.weights) != {1.0}:
             return None
-        longest = max(map(len, self.tables))
+        count, longest = len(self.bases), max(map(len, self.tables))
         for at_most in (False, True):
+            orders = range(longest + 1) if at_most else range(longest, longest + 1)
+            if len(self.tables) != sum(comb(count, order) for order in orders):
+                continue
             if self.tables == Marginals.of_order(self.sizes, longest, at_most).tables:
                 return f"marginals:{sizes_text(self.sizes)}:{'<=' if at_most else ''}{longest}"
         return None
