@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -28,6 +29,7 @@ from noisewright.workload.terms import Term
 
 LARGEST_FACTOR = 2048
 _SMALL = 128  # cells up to which many starts are cheap
+_HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
 _TOTAL_BITS = 36
 _MOST_BITS = 16
 _HIERARCHIES = ((4,), (8,), (16,), (4, 16), (6, 36))
@@ -49,9 +51,8 @@ class WeightedIdentity:
 
     def covariance(self) -> FloatArray:
         """(AᵀA)⁻¹."""
-        t, s = self.rows, 1 + self.rows.sum(axis=0)
-        inner = np.linalg.inv(np.eye(len(t)) + t @ t.T)
-        return np.asarray(s[:, None] * (np.eye(len(s)) - t.T @ inner @ t) * s)
+        a = self.strategy
+        return np.asarray(np.linalg.inv(a.T @ a), dtype=np.float64)
 
 
 def weighted_identity(gram: FloatArray) -> WeightedIdentity:
@@ -90,7 +91,7 @@ def _hierarchy(size: int, shape: tuple[int, ...]) -> FloatArray:
     for count in shape:
         edges = np.linspace(0, size, count + 1).astype(np.int64)
         cells = np.arange(size)
-        rows += [(cells >= a) & (cells < b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        rows += [(cells >= a) & (cells < b) for a, b in pairwise(edges)]
     return np.array(rows, dtype=np.float64)
 
 
@@ -103,7 +104,7 @@ def _descend(gram: FloatArray, start: FloatArray, steps: int) -> tuple[FloatArra
         args=(gram,),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(0.0, None)] * start.size,
+        bounds=[(0.0, _HEAVIEST)] * start.size,
         options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20},
     )
     return np.asarray(result.x).reshape(start.shape), float(result.fun)

@@ -3,10 +3,10 @@
 A block measures the marginal table of a few attributes by one small integer matrix per attribute
 (their Kronecker product; all other attributes are summed out) under noise of its own scale. A dense
 strategy is one block on one axis; a Kronecker strategy one block on several; a strategy for tables
-of many attributes is a stack of blocks that do not overlap: either every attribute has one set of
-contrasts, the same in all blocks that measure it (see `axes`), or the blocks' row spaces are
-orthogonal, which is checked in integers. The least-squares answer is then the sum of what each
-block says.
+of many attributes is a stack of blocks of one of three sorts: every attribute has one set of
+contrasts, the same in all blocks that measure it (see `axes`); or the blocks' row spaces are
+orthogonal, which is checked in integers; or every block is a whole table (see `overlap`). In the
+first two the least-squares answer is the sum of what each block says.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.central.axes import Axis, Integers
+from noisewright.central.overlap import Components, Overlap, subsets
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import float_above
@@ -130,11 +131,11 @@ class BlockStrategy:
                 raise InvalidParameter(
                     "blocks", block.attributes, "must have one factor per attribute, of its size"
                 )
-        if self.axes is None and not _orthogonal(self.blocks):
+        if self.axes is None and self.overlap is None and not _orthogonal(self.blocks):
             raise InvalidParameter(
                 "blocks",
                 len(self.blocks),
-                "must share their contrasts or have mutually orthogonal row spaces",
+                "must share their contrasts, be whole tables, or have orthogonal row spaces",
             )
 
     @cached_property
@@ -152,6 +153,15 @@ class BlockStrategy:
         return found
 
     @cached_property
+    def overlap(self) -> Overlap | None:
+        """How whole tables are combined, where all blocks are such."""
+        tables = [block.attributes for block in self.blocks]
+        whole = all(_is_identity(f) for block in self.blocks for f in block.factors)
+        if not whole or len(tables) < 2 or len(set(tables)) < len(tables):
+            return None
+        return Overlap(self.sizes, tables, [b.noise / b.multiplier for b in self.blocks])
+
+    @cached_property
     def _numbers(self) -> dict[Table, int]:
         return {block.attributes: number for number, block in enumerate(self.blocks)}
 
@@ -159,9 +169,7 @@ class BlockStrategy:
         """Numbers of the blocks that say something of a table."""
         if self.axes is None:
             return [k for k, block in enumerate(self.blocks) if _sees(block, attributes)]
-        orders = range(len(attributes) + 1)
-        subsets = (subset for order in orders for subset in combinations(attributes, order))
-        return [self._numbers[subset] for subset in subsets if subset in self._numbers]
+        return [self._numbers[part] for part in subsets(attributes) if part in self._numbers]
 
     def inverses(self, block: Block) -> tuple[FloatArray, ...]:
         """The way back from each of a block's factors to cells."""
@@ -214,6 +222,8 @@ class BlockStrategy:
 
     def table(self, attributes: Table, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
+        if self.overlap is not None:
+            return self.overlap.table(attributes, self._components(measured))
         shape = tuple(self.sizes[i] for i in attributes)
         visible = self.visible(attributes)
         batch = measured[visible[0]].shape[1:] if visible else ()
@@ -221,6 +231,11 @@ class BlockStrategy:
         for number in visible:
             total += self._contribution(self.blocks[number], attributes, measured[number])
         return total.reshape(-1, *batch)
+
+    def _components(self, measured: Sequence[npt.NDArray[Any]]) -> Components:
+        assert self.overlap is not None
+        pairs = zip(self.blocks, measured, strict=True)
+        return self.overlap.components([values / block.multiplier for block, values in pairs])
 
     def _contribution(
         self, block: Block, attributes: Table, values: npt.NDArray[Any]
@@ -246,6 +261,18 @@ class BlockStrategy:
         """Least-squares answers of one term of a workload."""
         return np.asarray(term.answers(self.table(term.attributes, measured)), dtype=np.float64)
 
+    def answers(
+        self, terms: Sequence[Term], measured: Sequence[npt.NDArray[Any]]
+    ) -> list[FloatArray]:
+        """Least-squares answers of all terms of a workload."""
+        if self.overlap is None:
+            return [self.term_answers(term, measured) for term in terms]
+        components = self._components(measured)
+        tables = (self.overlap.table(term.attributes, components) for term in terms)
+        return [
+            np.asarray(t.answers(v), dtype=np.float64) for t, v in zip(terms, tables, strict=True)
+        ]
+
     def check_reach(self, term: Term, first_query: int = 0) -> None:
         """Refuse a term that the measurements do not determine, before any noise is planned."""
         if self._complete(term.attributes):
@@ -269,6 +296,8 @@ class BlockStrategy:
 
     def _complete(self, attributes: Table) -> bool:
         """Whether every interaction of these attributes is measured in full."""
+        if self.overlap is not None:
+            return all(part in self.overlap.weights for part in subsets(attributes))
         if self.axes is None:
             return False
         movable = tuple(i for i in attributes if self.sizes[i] > 1)
@@ -285,6 +314,10 @@ class BlockStrategy:
         maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
         exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
         return np.asarray(block.multiplier * exact)
+
+
+def _is_identity(factor: Integers) -> bool:
+    return factor.shape[0] == factor.shape[1] and bool((factor == np.eye(len(factor))).all())
 
 
 def _sees(block: Block, attributes: Table) -> bool:

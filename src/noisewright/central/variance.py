@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 
+from noisewright.central.overlap import subsets
 from noisewright.central.strategy import Block, BlockStrategy
 from noisewright.errors import TooLarge
 from noisewright.privacy.law import NoiseLaw
@@ -25,6 +26,9 @@ def query_variances(
     laws = zip(strategy.blocks, strategy.laws(law), strict=True)
     units = [drawn.variance / block.multiplier**2 for block, drawn in laws]
     quadratics = _Quadratics(strategy)
+    if strategy.overlap is not None:
+        components = strategy.overlap.component_variances(units)
+        return [term.weight**2 * _overlapping(term, components, quadratics) for term in terms]
     return [term.weight**2 * _term_variances(strategy, term, units, quadratics) for term in terms]
 
 
@@ -44,6 +48,24 @@ def _term_variances(
             part = quadratics.of_factor(block, i, factor)
             product = np.multiply.outer(product, part).ravel()
         total += scale * product
+    return total
+
+
+def _overlapping(
+    term: Term, components: Mapping[tuple[int, ...], float], quadratics: _Quadratics
+) -> FloatArray:
+    """Variances from whole tables: interactions of cells, each with a variance of its own."""
+    total = np.zeros(term.queries)
+    for part in subsets(term.attributes):
+        if term.factors is None:
+            matrices = [quadratics.interaction(i, i in part) for i in term.attributes]
+            total += components[part] * _joint(term.inner, matrices)
+            continue
+        product = np.ones(1)
+        for i, factor in zip(term.attributes, term.factors, strict=True):
+            values = quadratics.of_interaction(i, i in part, factor)
+            product = np.multiply.outer(product, values).ravel()
+        total += components[part] * product
     return total
 
 
@@ -79,6 +101,18 @@ class _Quadratics:
         key = (attribute, self._measures(block, attribute), id(factor))
         if key not in self._parts:
             self._parts[key] = row_quadratics(factor, self.covariance(block, attribute))
+        return self._parts[key]
+
+    def interaction(self, attribute: int, inside: bool) -> FloatArray:
+        """Centring matrix inside an interaction, spreading evenly outside it."""
+        n = self.strategy.sizes[attribute]
+        return np.eye(n) - 1.0 / n if inside else np.full((n, n), 1.0 / n**2)
+
+    def of_interaction(self, attribute: int, inside: bool, factor: Workload) -> FloatArray:
+        """What an interaction gives to the queries on one attribute."""
+        key = (attribute, -1 - int(inside), id(factor))
+        if key not in self._parts:
+            self._parts[key] = row_quadratics(factor, self.interaction(attribute, inside))
         return self._parts[key]
 
     def outside(self, block: Block, attributes: tuple[int, ...]) -> float:

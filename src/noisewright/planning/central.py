@@ -125,7 +125,7 @@ class CentralPlan:
         return rng.standard_normal(shape)
 
     def _answers(self, measured: list[npt.NDArray[Any]]) -> FloatArray:
-        return np.concatenate([self.strategy.term_answers(term, measured) for term in self.terms])
+        return np.concatenate(self.strategy.answers(self.terms, measured))
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""

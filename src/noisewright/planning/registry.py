@@ -6,10 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from noisewright.central.gaussian import DENSE_CELLS, Planned, as_one_axis, product_strategy
+from noisewright.central.laplace import laplace_product
+from noisewright.central.laplace_tables import laplace_tables
 from noisewright.central.residual import interaction_strategy, is_counts
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term, terms
+
+_SMALL_DOMAIN = 512  # cells up to which whole tables and a dense strategy are both tried
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,37 @@ def _plan_residual(problem: CentralProblem) -> Planned:
     return interaction_strategy(problem.terms, problem.sizes, problem.norm)
 
 
+def _refuses_laplace_strategy(problem: CentralProblem) -> str | None:
+    if problem.privacy.kind != "pure":
+        return "Laplace noise is for pure privacy; leave delta and rho out"
+    asked = problem.terms
+    if len(asked) == 1 and asked[0].factors is not None:
+        largest = max((f.size for f in asked[0].factors), default=1)
+    elif any(term.factors is None for term in asked) or len(problem.sizes) == 1:
+        largest = problem.workload.size
+    else:
+        return None
+    if largest > DENSE_CELLS:
+        return f"a dense strategy over {largest} cells is too large (limit {DENSE_CELLS})"
+    return None
+
+
+def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
+    asked, norm = problem.terms, problem.norm
+    if len(asked) == 1 and asked[0].factors is not None:
+        return laplace_product(asked[0], problem.sizes, norm)
+    options = []
+    if problem.workload.size <= _SMALL_DOMAIN:
+        whole = as_one_axis(problem.workload)
+        options.append(laplace_product(whole, (problem.workload.size,), norm))
+    if len(problem.sizes) > 1 and all(term.factors is not None for term in asked):
+        options.append(laplace_tables(asked, problem.sizes, norm))
+    if not options:
+        whole = as_one_axis(problem.workload)
+        options.append(laplace_product(whole, (problem.workload.size,), norm))
+    return min(options, key=lambda planned: planned.unit_value)
+
+
 CENTRAL: dict[str, CentralMechanism] = {
     mechanism.name: mechanism
     for mechanism in (
@@ -89,6 +124,12 @@ CENTRAL: dict[str, CentralMechanism] = {
             "optimal factorization with Gaussian noise: dense, or factor by factor",
             _refuses_gaussian_strategy,
             _plan_gaussian_strategy,
+        ),
+        CentralMechanism(
+            "laplace-strategy",
+            "pure privacy: cells, sums and whole tables with optimised weights",
+            _refuses_laplace_strategy,
+            _plan_laplace_strategy,
         ),
     )
 }

@@ -1,0 +1,162 @@
+"""Pure privacy for tables over many attributes: whole tables with optimised weights.
+
+Table S is measured with weight θ_S, so the L1 sensitivity is Σθ_S and an interaction T has variance
+1/Σ_{S⊇T} θ_S²/Π_{i∈S∖T} n_i (see `overlap`). The weights minimise the total variance of the
+answers asked; the full domain, where it is small, is one of the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from noisewright.central.families import Family, compile_family
+from noisewright.central.gaussian import Planned
+from noisewright.central.overlap import Table, subsets
+from noisewright.central.residual import interaction_strategy, is_counts
+from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.variance import query_variances
+from noisewright.errors import TooLarge
+from noisewright.privacy.law import NoiseLaw
+from noisewright.workload.base import FloatArray
+from noisewright.workload.terms import Term
+
+_WHOLE_DOMAIN = 2**16
+_MOST_ATTRIBUTES = 12
+_NEGLIGIBLE = 1e-3
+_MULTIPLIER = 1024
+
+
+def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Planned:
+    """Weighted whole tables for product queries; the best of several starts."""
+    family = compile_family(sizes, terms)
+    assert family is not None
+    needed = _needed(family)
+    tables = _candidates(family)
+    starts = _starts(family, tables)
+    objective = _Objective(sizes, tables, needed)
+    found = [objective.minimise(start) for start in starts]
+    _, weights = min(found, key=lambda pair: pair[0])
+    kept = _pruned(weights, tables, needed)
+    blocks = tuple(
+        Block(
+            table,
+            tuple(np.eye(sizes[i], dtype=np.int64) for i in table),
+            _MULTIPLIER * float(kept.sum() / weight),
+            _MULTIPLIER,
+        )
+        for table, weight in zip(tables, kept, strict=True)
+        if weight > 0
+    )
+    strategy = BlockStrategy(sizes, blocks)
+    bound = interaction_strategy(terms, sizes, norm) if norm == 2 or is_counts(terms) else None
+    return Planned(
+        strategy,
+        _unit_value(strategy, terms, norm),
+        None if bound is None else bound.unit_bound,
+        "L2 factorization norm: L1 sensitivity is never smaller",
+        f"{len(blocks)} of {len(tables)} candidate tables measured",
+    )
+
+
+def _unit_value(strategy: BlockStrategy, terms: Sequence[Term], norm: float) -> float:
+    """p-th mean of the answers' deviations, in deviations of noise at L1 sensitivity one."""
+    law = NoiseLaw("discrete-laplace", float(_MULTIPLIER))
+    std = np.sqrt(np.concatenate(query_variances(strategy, terms, law)))
+    largest = float(std.max())
+    mean = 1.0 if norm == np.inf else float(np.mean((std / largest) ** norm) ** (1 / norm))
+    return largest * mean / law.standard_deviation
+
+
+def _needed(family: Family) -> dict[Table, float]:
+    """Σ over queries of what unit variance of each interaction adds: uniform references."""
+    totals = np.array([k.gram.sum() / k.gram.shape[0] ** 2 for k in family.kinds])
+    contrasts = np.array([np.trace(k.gram) - k.gram.mean() * len(k.gram) for k in family.kinds])
+    values = family.block_variances(family.contributions(totals, contrasts))
+    return dict(zip(family.blocks, values.tolist(), strict=True))
+
+
+def _candidates(family: Family) -> list[Table]:
+    """Tables asked, their subsets, and the whole domain where it is small."""
+    tables = dict.fromkeys(term.attributes for term in family.terms)
+    if prod(family.sizes) <= _WHOLE_DOMAIN and len(family.sizes) <= _MOST_ATTRIBUTES:
+        everything = tuple(range(len(family.sizes)))
+        tables.update(dict.fromkeys(subsets(everything)))
+    if any(len(table) > _MOST_ATTRIBUTES for table in tables):
+        raise TooLarge(f"tables of more than {_MOST_ATTRIBUTES} attributes are too large for this")
+    return list(tables)
+
+
+def _starts(family: Family, tables: Sequence[Table]) -> list[FloatArray]:
+    """The cube-root rule for separate tables, and every candidate that alone would do."""
+    asked: dict[Table, float] = {}
+    for term in family.terms:
+        asked[term.attributes] = asked.get(term.attributes, 0.0) + term.weight**2 * term.queries
+    separate = np.array([asked.get(table, 0.0) for table in tables]) ** (1 / 3)
+    starts = [np.maximum(separate / separate.max(), 1e-4)]
+    wanted = {i for table in asked for i in table}
+    for number, table in enumerate(tables):
+        if wanted <= set(table):
+            alone = np.full(len(tables), 1e-4)
+            alone[number] = 1.0
+            starts.append(alone)
+    return starts
+
+
+class _Objective:
+    """log of (total variance × squared L1 sensitivity) by the logarithms of the weights."""
+
+    def __init__(
+        self, sizes: Sequence[int], tables: Sequence[Table], needed: dict[Table, float]
+    ) -> None:
+        numbers = {part: k for k, part in enumerate(needed)}
+        self.needed = np.array(list(needed.values()))
+        rows, columns, cells = [], [], []
+        for number, table in enumerate(tables):
+            for part in subsets(table):
+                if part in numbers:
+                    rows.append(numbers[part])
+                    columns.append(number)
+                    cells.append(prod(sizes[i] for i in table if i not in part))
+        self.rows, self.columns = np.array(rows), np.array(columns)
+        self.cells, self.count = np.array(cells, dtype=np.float64), len(tables)
+
+    def _precisions(self, weights: FloatArray) -> FloatArray:
+        values = weights[self.columns] ** 2 / self.cells
+        return np.asarray(np.bincount(self.rows, values, minlength=len(self.needed)))
+
+    def variance(self, weights: FloatArray) -> float:
+        """Total variance of the answers at unit noise."""
+        return float((self.needed / self._precisions(weights)).sum())
+
+    def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient."""
+        weights = np.exp(logs)
+        precisions = self._precisions(weights)
+        total = float((self.needed / precisions).sum())
+        slopes = -(self.needed / precisions**2)[self.rows] * 2 / self.cells
+        by_weight = np.bincount(self.columns, slopes * weights[self.columns], minlength=self.count)
+        value = np.log(total) + 2 * np.log(weights.sum())
+        gradient = weights * (by_weight / total + 2 / weights.sum())
+        return float(value), np.asarray(gradient)
+
+    def minimise(self, start: FloatArray) -> tuple[float, FloatArray]:
+        """L-BFGS from one start."""
+        from scipy.optimize import minimize
+
+        bounds = [(-12.0, 3.0)] * len(start)
+        result = minimize(self, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds)
+        return float(result.fun), np.exp(np.asarray(result.x))
+
+
+def _pruned(weights: FloatArray, tables: Sequence[Table], needed: dict[Table, float]) -> FloatArray:
+    """Weights without tables that hardly count, unless an interaction would go unmeasured."""
+    kept = np.where(weights >= _NEGLIGIBLE * weights.max(), weights, 0.0)
+    covered = {part for table, w in zip(tables, kept, strict=True) if w for part in subsets(table)}
+    for number, table in enumerate(tables):
+        if not kept[number] and any(p in needed and p not in covered for p in subsets(table)):
+            kept[number] = weights[number]
+            covered.update(subsets(table))
+    return kept

@@ -1,0 +1,85 @@
+"""Whole tables measured side by side: overlapping counts combined without the domain.
+
+Independent noise of equal variance on every cell of a table gives uncorrelated errors to its
+interactions. So the best linear estimate from many tables takes every interaction T by itself: each
+table S ⊇ T says it with variance ν_S²·Π_{i∈S∖T} n_i, and the estimates are weighted by precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.workload.base import FloatArray
+
+Table = tuple[int, ...]
+Components = dict[Table, FloatArray]
+
+
+def subsets(table: Table) -> list[Table]:
+    """All subsets of a table's attributes, smallest first."""
+    return [t for order in range(len(table) + 1) for t in combinations(table, order)]
+
+
+class Overlap:
+    """How tables with given noise are combined, interaction by interaction."""
+
+    def __init__(
+        self, sizes: Sequence[int], tables: Sequence[Table], deviations: Sequence[float]
+    ) -> None:
+        self.sizes = tuple(sizes)
+        self.tables = tuple(tables)
+        precisions: dict[Table, list[tuple[int, float]]] = {}
+        for number, (table, deviation) in enumerate(zip(tables, deviations, strict=True)):
+            for part in subsets(table):
+                precision = 1.0 / (deviation**2 * self._cells(table, part))
+                precisions.setdefault(part, []).append((number, precision))
+        self.weights: dict[Table, list[tuple[int, float]]] = {}
+        for part, found in precisions.items():
+            total = sum(precision for _, precision in found)
+            self.weights[part] = [(number, precision / total) for number, precision in found]
+
+    def _cells(self, table: Table, kept: Table) -> int:
+        return prod(self.sizes[i] for i in table if i not in kept)
+
+    def component_variances(self, units: Sequence[float]) -> dict[Table, float]:
+        """Variance scale of every interaction when a cell of table k has variance `units[k]`."""
+        return {
+            part: sum(w**2 * units[k] * self._cells(self.tables[k], part) for k, w in found)
+            for part, found in self.weights.items()
+        }
+
+    def components(self, measured: Sequence[npt.NDArray[Any]]) -> Components:
+        """The estimate of every interaction, as a table over its attributes (and a batch)."""
+        result: Components = {}
+        for part, found in self.weights.items():
+            total: FloatArray = np.zeros(())
+            for number, weight in found:
+                table = self.tables[number]
+                values = measured[number]
+                shaped = values.reshape([self.sizes[i] for i in table] + list(values.shape[1:]))
+                others = tuple(k for k, i in enumerate(table) if i not in part)
+                total = total + weight * shaped.sum(axis=others)
+            for axis in range(len(part)):
+                total = total - total.mean(axis=axis, keepdims=True)
+            result[part] = total
+        return result
+
+    def table(self, attributes: Table, components: Mapping[Table, FloatArray]) -> FloatArray:
+        """A marginal table from its interactions; what no table measures counts as zero."""
+        result: FloatArray = np.zeros(())
+        for part in subsets(attributes):
+            if part in components:
+                values = components[part]
+                batch = values.shape[len(part) :]
+                shape = [self.sizes[i] if i in part else 1 for i in attributes]
+                spread = self._cells(attributes, part)
+                result = result + values.reshape([*shape, *batch]) / spread
+        batch = result.shape[len(attributes) :]
+        full = np.broadcast_to(result, [self.sizes[i] for i in attributes] + list(batch))
+        return np.ascontiguousarray(full).reshape(-1, *batch)
