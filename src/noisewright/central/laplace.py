@@ -60,7 +60,7 @@ def weighted_identity(gram: FloatArray) -> WeightedIdentity:
     size = len(gram)
     best, rows = float(np.trace(gram)), np.zeros((0, size))
     for start in _starts(gram):
-        found, value = _descend(gram, start, 300 if size > _SMALL else 1000)
+        found, value = _descend(gram, start, 300 if size > _SMALL else 500)
         if value < best * (1 - 1e-9):
             best, rows = value, found
     return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])
@@ -79,7 +79,7 @@ def _starts(gram: FloatArray) -> Iterator[FloatArray]:
         if shape[-1] < size:
             yield _hierarchy(size, shape)
     rng = np.random.default_rng(0)
-    restarts = 12 if size <= 32 else 2
+    restarts = 6 if size <= 32 else 2
     for count in _RANDOM_ROWS:
         for _ in range(restarts):
             yield rng.random((min(count, size), size))
