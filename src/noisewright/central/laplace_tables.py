@@ -17,9 +17,8 @@ from noisewright.central.gaussian import Planned
 from noisewright.central.overlap import Table, subsets
 from noisewright.central.residual import interaction_strategy, is_counts
 from noisewright.central.strategy import Block, BlockStrategy
-from noisewright.central.variance import query_variances
+from noisewright.central.variance import unit_error
 from noisewright.errors import TooLarge
-from noisewright.privacy.law import NoiseLaw
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
 
@@ -54,20 +53,11 @@ def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 
     bound = interaction_strategy(terms, sizes, norm) if norm == 2 or is_counts(terms) else None
     return Planned(
         strategy,
-        _unit_value(strategy, terms, norm),
+        unit_error(strategy, terms, norm, 1),
         None if bound is None else bound.unit_bound,
         "L2 factorization norm: L1 sensitivity is never smaller",
         f"{len(blocks)} of {len(tables)} candidate tables measured",
     )
-
-
-def _unit_value(strategy: BlockStrategy, terms: Sequence[Term], norm: float) -> float:
-    """p-th mean of the answers' deviations, in deviations of noise at L1 sensitivity one."""
-    law = NoiseLaw("discrete-laplace", float(_MULTIPLIER))
-    std = np.sqrt(np.concatenate(query_variances(strategy, terms, law)))
-    largest = float(std.max())
-    mean = 1.0 if norm == np.inf else float(np.mean((std / largest) ** norm) ** (1 / norm))
-    return largest * mean / law.standard_deviation
 
 
 def _needed(family: Family) -> dict[Table, float]:

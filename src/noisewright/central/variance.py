@@ -17,6 +17,7 @@ from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.terms import Term
 
 _JOINT_LIMIT = 4096
+_FINE = 1024.0  # a scale at which rounding to the grid adds nothing
 
 
 def query_variances(
@@ -30,6 +31,15 @@ def query_variances(
         components = strategy.overlap.component_variances(units)
         return [term.weight**2 * _overlapping(term, components, quadratics) for term in terms]
     return [term.weight**2 * _term_variances(strategy, term, units, quadratics) for term in terms]
+
+
+def unit_error(strategy: BlockStrategy, terms: Sequence[Term], norm: float, order: int) -> float:
+    """p-th mean of the answers' deviations, in deviations of noise at sensitivity one."""
+    law = NoiseLaw("rounded-gaussian" if order == 2 else "discrete-laplace", _FINE)
+    std = np.sqrt(np.concatenate(query_variances(strategy, terms, law)))
+    largest = float(std.max())
+    mean = 1.0 if norm == np.inf else float(np.mean((std / largest) ** norm) ** (1 / norm))
+    return largest * mean * strategy.sensitivity(order) / law.standard_deviation
 
 
 def _term_variances(

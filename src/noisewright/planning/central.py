@@ -127,12 +127,16 @@ class CentralPlan:
     def _answers(self, measured: list[npt.NDArray[Any]]) -> FloatArray:
         return np.concatenate(self.strategy.answers(self.terms, measured))
 
+    @property
+    def achieved(self) -> float:
+        """The plan's own error, in the sense it was planned for, weights included."""
+        return mean_error(np.sqrt(self.variances) * self._weights(), self.norm)
+
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
         std = np.sqrt(self.variances)
-        weights = self._weights()
-        achieved = mean_error(std * weights, self.norm)
-        bound = self._bound()
+        achieved = self.achieved
+        bound = self.lower_bound
         return Forecast(
             std=std,
             rmse=mean_error(std, 2),
@@ -166,7 +170,9 @@ class CentralPlan:
             return float(np.sqrt(2) / self.privacy.epsilon)
         return calibrate(self.privacy, l2=1.0).scale
 
-    def _bound(self) -> float | None:
+    @property
+    def lower_bound(self) -> float | None:
+        """The least error, in the same sense, that any factorization with this noise could have."""
         bound = self.planned.unit_bound
         if bound is None or self.planned.neighbours != self.privacy.neighbours:
             return None

@@ -6,15 +6,22 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from noisewright.central.gaussian import Planned
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan, check_answerable
 from noisewright.planning.registry import CENTRAL, CentralProblem
 from noisewright.privacy.budget import Privacy
-from noisewright.workload import AllMarginals, Kron, Marginals, OnAttributes, Workload, workload
+from noisewright.workload import (
+    AllMarginals,
+    Kron,
+    Marginals,
+    OnAttributes,
+    Stack,
+    Weighted,
+    Workload,
+    workload,
+)
 from noisewright.workload.spec import Questions
 
 
@@ -43,23 +50,23 @@ def plan_central(
 ) -> CentralPlan:
     """The plan of the named mechanism, or of the best that applies."""
     began = time.perf_counter()
-    domain = asked.domain if isinstance(asked, Questions) else domain
-    problem = CentralProblem(asked, _sizes(asked, domain), privacy, norm)
-    names = list(CENTRAL) if mechanism == "auto" else [_known(mechanism)]
+    problem = central_problem(asked, privacy, norm, domain)
+    auto = [name for name, entry in CENTRAL.items() if not entry.baseline]
+    names = auto if mechanism == "auto" else [_known(mechanism)]
     plans = []
     reasons = []
     for name in names:
         reason = CENTRAL[name].refuses(problem)
         if reason is None:
             planned = CENTRAL[name].plan(problem)
-            plans.append(CentralPlan(asked, domain, problem.sizes, privacy, name, norm, planned))
+            plans.append(problem_plan(problem, name, planned))
             if _settled(planned):
                 break
         else:
             reasons.append(f"{name}: {reason}")
     if not plans:
         raise InvalidParameter("mechanism", mechanism, "cannot plan this: " + "; ".join(reasons))
-    best = min(plans, key=lambda p: _achieved(p)) if len(plans) > 1 else plans[0]
+    best = min(plans, key=lambda p: p.achieved) if len(plans) > 1 else plans[0]
     return check_answerable(replace(best, seconds=time.perf_counter() - began))
 
 
@@ -68,9 +75,25 @@ def _settled(planned: Planned) -> bool:
     return planned.unit_bound is not None and planned.unit_value <= 1.001 * planned.unit_bound
 
 
-def _achieved(plan: CentralPlan) -> float:
-    forecast = plan.forecast()
-    return forecast.max if plan.norm == np.inf else forecast.rmse
+def central_problem(
+    asked: Workload, privacy: Privacy, norm: float, domain: Domain | None
+) -> CentralProblem:
+    """The workload with its attributes, as mechanisms see it."""
+    domain = asked.domain if isinstance(asked, Questions) else domain
+    return CentralProblem(asked, _sizes(asked, domain), privacy, norm, domain)
+
+
+def problem_plan(problem: CentralProblem, mechanism: str, planned: Planned) -> CentralPlan:
+    """The plan that a mechanism's strategy makes."""
+    return CentralPlan(
+        problem.workload,
+        problem.domain,
+        problem.sizes,
+        problem.privacy,
+        mechanism,
+        problem.norm,
+        planned,
+    )
 
 
 def _known(mechanism: str) -> str:
@@ -95,14 +118,21 @@ def _sizes(asked: Workload, domain: Domain | None) -> tuple[int, ...]:
                 "match the workload's size to the domain",
             )
         return domain.shape
-    inner: Any = asked
-    while hasattr(inner, "inner") and not isinstance(inner, OnAttributes):
-        inner = inner.inner
-    if isinstance(inner, Marginals | OnAttributes):
-        return inner.sizes
-    if isinstance(inner, Kron | AllMarginals):
-        return tuple(factor.size for factor in inner.factors)
-    return (asked.size,)
+    return _inferred(asked) or (asked.size,)
+
+
+def _inferred(asked: Workload) -> tuple[int, ...] | None:
+    """Sizes of attributes that the workload's own structure tells; None where it does not."""
+    if isinstance(asked, Marginals | OnAttributes):
+        return asked.sizes
+    if isinstance(asked, Weighted):
+        return _inferred(asked.inner)
+    if isinstance(asked, Kron | AllMarginals):
+        return tuple(factor.size for factor in asked.factors)
+    if isinstance(asked, Stack):
+        found = {_inferred(part) for part in asked.parts}
+        return found.pop() if len(found) == 1 else None
+    return None
 
 
 def error_norm(error: str | float) -> float:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from noisewright.central.direct import direct_strategy, refuses_direct
 from noisewright.central.gaussian import DENSE_CELLS, Planned, as_one_axis, product_strategy
 from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_tables import laplace_tables
 from noisewright.central.residual import interaction_strategy, is_counts
+from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term, terms
@@ -24,6 +26,7 @@ class CentralProblem:
     sizes: tuple[int, ...]
     privacy: Privacy
     norm: float
+    domain: Domain | None = None
 
     @property
     def terms(self) -> list[Term]:
@@ -33,17 +36,31 @@ class CentralProblem:
 
 @dataclass(frozen=True)
 class CentralMechanism:
-    """A named way to plan; `refuses` says in words why it cannot, or None."""
+    """A named way to plan; `refuses` says in words why it cannot, or None.
+
+    A `baseline` is planned when named and listed in comparisons, never chosen by itself.
+    """
 
     name: str
     summary: str
     refuses: Callable[[CentralProblem], str | None]
     plan: Callable[[CentralProblem], Planned]
+    baseline: bool = False
+
+
+def _refuses_gaussian(problem: CentralProblem) -> str | None:
+    pure = problem.privacy.kind == "pure"
+    return "Gaussian noise gives no pure privacy; give a delta or rho" if pure else None
+
+
+def _refuses_laplace(problem: CentralProblem) -> str | None:
+    pure = problem.privacy.kind == "pure"
+    return None if pure else "Laplace noise is for pure privacy; leave delta and rho out"
 
 
 def _refuses_gaussian_strategy(problem: CentralProblem) -> str | None:
-    if problem.privacy.kind == "pure":
-        return "Gaussian noise gives no pure privacy; give a delta or rho"
+    if reason := _refuses_gaussian(problem):
+        return reason
     if len(problem.terms) == 1 and problem.terms[0].factors is not None:
         largest = max((f.size for f in problem.terms[0].factors), default=1)
     else:
@@ -61,8 +78,8 @@ def _plan_gaussian_strategy(problem: CentralProblem) -> Planned:
 
 
 def _refuses_residual(problem: CentralProblem) -> str | None:
-    if problem.privacy.kind == "pure":
-        return "Gaussian noise gives no pure privacy; give a delta or rho"
+    if reason := _refuses_gaussian(problem):
+        return reason
     asked = problem.terms
     if len(problem.sizes) < 2:
         return "there is one attribute only; a dense strategy is optimal"
@@ -80,8 +97,8 @@ def _plan_residual(problem: CentralProblem) -> Planned:
 
 
 def _refuses_laplace_strategy(problem: CentralProblem) -> str | None:
-    if problem.privacy.kind != "pure":
-        return "Laplace noise is for pure privacy; leave delta and rho out"
+    if reason := _refuses_laplace(problem):
+        return reason
     asked = problem.terms
     if len(asked) == 1 and asked[0].factors is not None:
         largest = max((f.size for f in asked[0].factors), default=1)
@@ -130,6 +147,20 @@ CENTRAL: dict[str, CentralMechanism] = {
             "pure privacy: cells, sums and whole tables with optimised weights",
             _refuses_laplace_strategy,
             _plan_laplace_strategy,
+        ),
+        CentralMechanism(
+            "gaussian",
+            "the same Gaussian noise on every answer",
+            lambda problem: _refuses_gaussian(problem) or refuses_direct(problem.terms),
+            lambda problem: direct_strategy(problem.terms, problem.sizes, problem.norm, 2),
+            baseline=True,
+        ),
+        CentralMechanism(
+            "laplace",
+            "the same Laplace noise on every answer",
+            lambda problem: _refuses_laplace(problem) or refuses_direct(problem.terms),
+            lambda problem: direct_strategy(problem.terms, problem.sizes, problem.norm, 1),
+            baseline=True,
         ),
     )
 }

@@ -1,0 +1,139 @@
+"""From the error one can live with to the budget that buys it.
+
+A plan's strategy does not depend on the size of the budget, so the smallest budget is found on one
+plan: errors fall steadily as the budget grows, and the point where the last target is met is
+bracketed and refined to far below anything one could notice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.forecast import mean_error
+from noisewright.privacy.budget import Privacy
+
+BudgetName = Literal["epsilon", "rho"]
+
+_SMALLEST, _LARGEST = 1e-8, 1e6
+_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Target:
+    """A standard error, in people, not to be exceeded.
+
+    `measure` is "rmse" (root mean square) or "max" (largest), over the table named, or over all
+    answers where `table` is None.
+    """
+
+    measure: Literal["rmse", "max"]
+    limit: float
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.limit) and self.limit > 0):
+            raise InvalidParameter(
+                "target", self.limit, "must be a positive number of people", "allow some error"
+            )
+
+    def text(self) -> str:
+        """The target in words."""
+        what = "largest standard error" if self.measure == "max" else "root mean square error"
+        return f"{what} of {self.table or 'all answers'} ≤ {self.limit:g}"
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read `TABLE: 50` or `TABLE: 5% of 1000`: the largest standard error in that table."""
+        number = r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+        found = re.fullmatch(rf"\s*(.+?)\s*:\s*{number}\s*(?:%\s*of\s*{number})?\s*", text)
+        if found is None:
+            raise InvalidParameter(
+                "target", text, "cannot be read", "write 'income*region: 5% of 1000' or 'age: 25'"
+            )
+        name, amount, whole = found.groups()
+        limit = float(amount) * (float(whole) / 100 if whole is not None else 1.0)
+        return cls("max", limit, name)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A plan with the smallest budget that meets all targets, and the target that decides it."""
+
+    plan: CentralPlan
+    binding: Target
+
+
+def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
+    """The smallest budget of the plan's own kind (its δ and neighbours kept) for all targets."""
+    if not targets:
+        raise InvalidParameter("target", None, "must be given", "name an error to stay below")
+    name: BudgetName = "rho" if plan.privacy.rho is not None else "epsilon"
+
+    def excess(logarithm: float) -> tuple[float, Target]:
+        """How far the worst target is missed, as a logarithm, and which it is."""
+        candidate = with_budget(plan, name, float(np.exp(logarithm)))
+        misses = [(np.log(_error(candidate, t) / t.limit), t) for t in targets]
+        return max(misses, key=lambda pair: pair[0])
+
+    low, high = np.log(_SMALLEST), np.log(_LARGEST)
+    if excess(high)[0] > 0:
+        raise InvalidParameter(
+            "target",
+            excess(high)[1].text(),
+            f"is met by no budget up to {name} = {_LARGEST:g}",
+            "allow a larger error, or ask fewer queries",
+        )
+    if excess(low)[0] <= 0:
+        return Fit(with_budget(plan, name, _SMALLEST), excess(low)[1])
+    point = _solve(lambda z: excess(z)[0], low, high)
+    return Fit(with_budget(plan, name, float(np.exp(point))), excess(point)[1])
+
+
+def with_budget(plan: CentralPlan, name: BudgetName, value: float) -> CentralPlan:
+    """The same plan under another budget of the same kind."""
+    old = plan.privacy
+    budget = {"epsilon": None, "rho": None, name: value}
+    privacy = Privacy(delta=old.delta, neighbours=old.neighbours, **budget)
+    return replace(plan, privacy=privacy)
+
+
+def _error(plan: CentralPlan, target: Target) -> float:
+    std = np.sqrt(plan.variances)
+    part = std if target.table is None else std[_rows(plan, target.table)]
+    return max(float(part.max()) if target.measure == "max" else mean_error(part, 2), 1e-300)
+
+
+def _rows(plan: CentralPlan, table: str) -> slice:
+    """The queries of a named table; `a*b` also finds `a × b` and tables of the same attributes."""
+    start, names = 0, []
+    for found in plan.tables():
+        names.append(found.name)
+        if _key(found.name) == _key(table):
+            return slice(start, start + found.queries)
+        start += found.queries
+    raise InvalidParameter(
+        "target", table, "names no table of the plan", f"choose one of {', '.join(names[:20])}"
+    )
+
+
+def _key(name: str) -> tuple[str, ...]:
+    return tuple(sorted(part.strip() for part in re.split(r"[*×]| by ", name)))
+
+
+def _solve(function: object, low: float, high: float) -> float:
+    """The point where a falling function crosses zero, from the side where it is not above."""
+    from scipy.optimize import brentq
+
+    assert callable(function)
+    point = float(brentq(function, low, high, xtol=1e-12, rtol=1e-14, maxiter=_STEPS))
+    step = 1e-12
+    while function(point) > 0 and step < 1e-6:
+        point, step = point + step, 2 * step
+    return point
