@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     help="Answer queries only to within this much per entry: the approximate norm γ2(W, ·).",
 )
 @click.option("--shift", is_flag=True, help="With --entrywise: shifting a query is free.")
+@click.option(
+    "--neighbours",
+    type=click.Choice(["add-remove", "replace-one"]),
+    default="add-remove",
+    show_default=True,
+    help="What one person can change.",
+)
 @click.option("--tolerance", type=float, help="Relative gap at which to stop.")
 @json_option
 def norm(
@@ -37,6 +44,7 @@ def norm(
     norms: tuple[str, ...],
     entrywise: float | None,
     shift: bool,
+    neighbours: str,
     tolerance: float | None,
     as_json: bool,
 ) -> None:
@@ -53,7 +61,11 @@ def norm(
     with progress(f"factorizing {workload}") as advance:
         for position, exponent in enumerate(norms):
             advance(position / len(norms))
-            found.append(factorize(workload, exponent, tolerance=tolerance or TOLERANCE))
+            found.append(
+                factorize(
+                    workload, exponent, neighbours=neighbours, tolerance=tolerance or TOLERANCE
+                )
+            )
     if as_json:
         rows = [_fields(result) for result in found]
         print_json(rows[0] if len(rows) == 1 else rows)
@@ -115,4 +127,8 @@ def _common(result: Factorization | ApproximateNorm) -> dict[str, Any]:
 def _fields(result: Factorization) -> dict[str, Any]:
     # JSON has no infinity
     exponent = "inf" if math.isinf(result.norm) else result.norm
-    return _common(result) | {"norm": exponent, "certificate": result.certificate.name}
+    return _common(result) | {
+        "norm": exponent,
+        "neighbours": result.neighbours,
+        "certificate": result.certificate.name,
+    }

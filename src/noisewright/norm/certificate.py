@@ -7,7 +7,7 @@ operator, less a margin for rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from math import fsum, prod, sqrt
 
@@ -44,13 +44,35 @@ def nuclear_from_operator(workload: Workload, a: FloatArray | None, b: FloatArra
     if workload.queries * workload.size <= _SMALL:
         scaled = workload.dense() * root
         return nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
-    if a is None:
-        gram = workload.gram().dense()
-    elif isinstance(workload, Ranges):
-        gram = _weighted_ranges_gram(workload.size, a)
-    else:
-        gram = _weighted_gram(workload, a)
+    gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
     return nuclear_from_gram(root[:, None] * gram * root)
+
+
+def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray) -> float:
+    """A number just below ‖D_a^½ W L^½‖_*, L the Laplacian of weights on pairs of cells.
+
+    With the last cell as origin L = E·L₀·Eᵀ and L₀ = C·Cᵀ, so the same singular values belong to
+    the columns less the last column, times C.
+    """
+    n = workload.size
+    edges = np.zeros((n, n))
+    edges[np.triu_indices(n, 1)] = pairs / pairs.sum()
+    edges += edges.T
+    grounded = np.diag(edges.sum(axis=1)) - edges
+    c = np.linalg.cholesky(grounded[:-1, :-1])
+    if workload.queries * n <= _SMALL:
+        w = workload.dense()
+        scaled = (w[:, :-1] - w[:, -1:]) @ c
+        return nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
+    gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
+    shifted = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
+    return nuclear_from_gram(c.T @ shifted @ c)
+
+
+def _any_weighted_gram(workload: Workload, a: FloatArray) -> FloatArray:
+    if isinstance(workload, Ranges):
+        return _weighted_ranges_gram(workload.size, a)
+    return _weighted_gram(workload, a)
 
 
 def _weighted_gram(workload: Workload, a: FloatArray) -> FloatArray:
@@ -93,12 +115,18 @@ def nuclear_of_prefix(a: FloatArray | None, b: FloatArray) -> float:
 
 
 def nuclear_of_marginals(
-    sizes: Sequence[int], tables: Sequence[tuple[int, ...]], weights: FloatArray, a: FloatArray
+    sizes: Sequence[int],
+    tables: Sequence[tuple[int, ...]],
+    weights: FloatArray,
+    a: FloatArray,
+    pairs: Mapping[tuple[int, ...], float] | None = None,
 ) -> float:
-    """A family of marginals' bound at uniform column weights and row weight a_S on each table.
+    """A family of marginals' bound at row weight a_S on each table.
 
-    The singular values of the weighted workload are √(Σ_{S⊇T} a_S w_S²/Q_S) on the interaction of
-    the attributes T, Π_{i∈T}(n_i − 1) times.
+    At uniform column weights the singular values of the weighted workload are
+    √(Σ_{S⊇T} a_S w_S²/Q_S) on the interaction of the attributes T, Π_{i∈T}(n_i − 1) times. Weights
+    on pairs of cells that differ in the attributes D multiply their squares by
+    Σ_D β_D·2(1 − Π_{i∈T∩D} −1/(n_i − 1)); the empty D stands for all pairs alike.
     """
     squares: dict[tuple[int, ...], float] = {}
     for table, weight, mass in zip(tables, weights.tolist(), a.tolist(), strict=True):
@@ -106,8 +134,33 @@ def nuclear_of_marginals(
         for length in range(len(table) + 1):
             for block in combinations(table, length):
                 squares[block] = squares.get(block, 0.0) + share
-    terms = (sqrt(v) * prod(sizes[i] - 1 for i in block) for block, v in squares.items())
-    return inward(fsum(terms), len(tables))
+    terms = []
+    for block, square in squares.items():
+        size = prod(sizes[i] - 1 for i in block)
+        if size:
+            change = 1.0 if pairs is None else _pair_change(sizes, squares, block, pairs)
+            terms.append(sqrt(square * change) * size)
+    return inward(fsum(terms), len(tables) + len(pairs or ()))
+
+
+def _pair_change(
+    sizes: Sequence[int],
+    blocks: Iterable[tuple[int, ...]],
+    block: tuple[int, ...],
+    pairs: Mapping[tuple[int, ...], float],
+) -> float:
+    """Σ_D β_D times the squared distance, within a block, of two cells that differ in D."""
+    if not block:
+        return 0.0
+    if set(pairs) == {()}:
+        used = {i for other in blocks for i in other}
+        return 2 / (1 - prod(1 / sizes[i] for i in used))
+    total = fsum(pairs.values())
+    shares = (
+        beta * (1 - prod(-1 / (sizes[i] - 1) for i in block if i in changed))
+        for changed, beta in pairs.items()
+    )
+    return 2 * fsum(shares) / total
 
 
 def witness_bound(

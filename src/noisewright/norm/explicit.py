@@ -16,8 +16,8 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.norm.blocks import BlockDiagonal, Folded, IndexArray, characters
-from noisewright.norm.numeric import solve_numerically
-from noisewright.norm.operators import Adjoint, Dense, uniform
+from noisewright.norm.numeric import nothing_asked, solve_numerically
+from noisewright.norm.operators import Adjoint, Dense
 from noisewright.norm.problems import DenseProblem
 from noisewright.norm.result import Settings, Solved
 from noisewright.norm.rounding import inward, mean_factor, outward
@@ -138,7 +138,7 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Solved:
     queries, size = workload.shape
     blocks = connected_blocks(workload.matrix)
     if not blocks:
-        return _nothing_asked(workload, settings.norm)
+        return nothing_asked(workload, settings.norm)
     # Relative gaps do not add up over blocks, so each block has the whole tolerance.
     solved = [_solve_block(block, settings) for block in blocks]
     norm = settings.norm
@@ -251,20 +251,3 @@ def _check_reach(matrix: FloatArray, inner: Solved) -> None:
     lost = np.abs(matrix - reached).max(axis=1) / np.abs(matrix).max(axis=1)
     if lost.max() > 1e-6:
         raise _too_small(f"query {int(lost.argmax())} of its block")
-
-
-def _nothing_asked(workload: Explicit, norm: float) -> Solved:
-    """A workload of zeros: no measurement, no error."""
-    queries, size = workload.shape
-    empty = np.zeros((0, size))
-    weight = uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None
-    return Solved(
-        strategy=Dense(empty),
-        inverse=Dense(empty.T),
-        errors=lambda: np.zeros(queries),
-        value=0.0,
-        bound=0.0,
-        rows=weight,
-        columns=uniform(size, 1.0),
-        notes=("every query is zero: nothing needs to be measured",),
-    )

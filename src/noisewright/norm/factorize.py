@@ -8,20 +8,26 @@ from typing import Any
 
 from noisewright.errors import InvalidParameter
 from noisewright.norm.operators import Reconstruction
+from noisewright.norm.replace import solve_replace
 from noisewright.norm.result import Certificate, Factorization, Settings, Solved
 from noisewright.norm.solver import Weights
 from noisewright.norm.structure import solve_part
-from noisewright.workload.base import Workload
+from noisewright.workload.base import Workload, check_neighbours
 from noisewright.workload.text import workload as as_workload
 
 TOLERANCE = 5e-7
 ITERATIONS = 2000
+CERTIFICATES = {
+    "add-remove": "weighted nuclear norm",
+    "replace-one": "nuclear norm weighted over pairs of cells",
+}
 
 
 def factorize(
     workload: Workload | str | Any,
     norm: float | str = 2,
     *,
+    neighbours: str = "add-remove",
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
     start: Factorization | None = None,
@@ -30,7 +36,8 @@ def factorize(
 
     `workload` is a workload, its text form, or a matrix. The solver stops when the relative gap
     between error and lower bound falls below `tolerance`, or after `iterations` steps. `start`
-    warm-starts it from an earlier result over the same cells.
+    warm-starts it from an earlier result over the same cells. Under replace-one `neighbours` the
+    number of people is public, and W is factorized up to a shift of every query: see `offsets`.
     """
     began = time.perf_counter()
     asked = as_workload(workload)
@@ -39,17 +46,21 @@ def factorize(
         _check_tolerance(tolerance),
         _check_iterations(iterations),
         _warm_start(start, asked),
+        check_neighbours(neighbours),
     )
-    solved = solve_part(asked, settings)
+    solve_all = solve_part if settings.neighbours == "add-remove" else solve_replace
+    solved = solve_all(asked, settings)
     return Factorization(
         workload=asked,
         norm=settings.norm,
-        neighbours="add-remove",
+        neighbours=settings.neighbours,
         strategy=solved.strategy,
         inverse=solved.inverse,
         reconstruction=Reconstruction(asked, solved.inverse),
         value=max(solved.value, solved.bound),
-        certificate=Certificate("weighted nuclear norm", solved.bound, solved.rows, solved.columns),
+        certificate=Certificate(
+            CERTIFICATES[settings.neighbours], solved.bound, solved.rows, solved.columns
+        ),
         status=describe(solved, settings),
         converged=solved.converged,
         iterations=solved.iterations,
@@ -60,9 +71,11 @@ def factorize(
 
 def describe(solved: Solved, settings: Settings) -> str:
     """How the solver stopped, in words a person can act on."""
-    gap = solved.value / solved.bound - 1 if solved.bound > 0 else math.inf
-    if solved.converged and solved.iterations == 0:
+    gap = solved.value / solved.bound - 1 if solved.bound > 0 else solved.value
+    if solved.converged and solved.iterations == 0 and gap <= 2 * settings.tolerance:
         first = "closed form: no iteration was needed"
+    elif solved.converged and gap > 2 * settings.tolerance:
+        first = f"certified: at most {gap:.1e} above the least possible error"
     elif solved.converged:
         first = f"converged: gap {gap:.1e} after {solved.iterations} steps"
     else:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.norm.marginals import ResidualSolution, residual_plan
+from noisewright.norm.numeric import nothing_asked
 from noisewright.norm.operators import (
     Adjoint,
     Dense,
@@ -64,16 +65,21 @@ def attribute_sizes(workload: Workload) -> tuple[int, ...] | None:
     return (workload.size,) if isinstance(workload, Atom) else None
 
 
-def solve_family(sizes: tuple[int, ...], parts: list[Term], settings: Settings) -> Solved:
+def solve_family(
+    workload: Workload, sizes: tuple[int, ...], parts: list[Term], settings: Settings
+) -> Solved:
     """The exact optimum of a family of tables, as one part of a factorization."""
     solution = residual_plan(
         sizes,
         [part.attributes for part in parts],
         [part.weight for part in parts],
         settings.norm,
+        neighbours=settings.neighbours,
         tolerance=settings.tolerance,
         iterations=settings.iterations,
     )
+    if not solution.blocks:
+        return nothing_asked(workload, settings.norm)
     return Solved(
         strategy=ResidualStrategy(solution),
         inverse=_inverse(solution),
@@ -81,10 +87,17 @@ def solve_family(sizes: tuple[int, ...], parts: list[Term], settings: Settings) 
         value=solution.value,
         bound=solution.lower_bound,
         rows=Repeated(solution.row_weights, solution.table_cells) if settings.norm > 2 else None,
-        columns=uniform(math.prod(sizes), 1.0),
+        columns=_column_weights(solution),
         iterations=solution.iterations,
         converged=solution.converged,
     )
+
+
+def _column_weights(solution: ResidualSolution) -> Operator:
+    """Uniform weights on cells, or the weights of pairs by the attributes in which they differ."""
+    if solution.pair_weights is None:
+        return uniform(math.prod(solution.sizes), 1.0)
+    return Dense(np.array(list(solution.pair_weights.values()))[:, None])
 
 
 @dataclass(frozen=True, eq=False)

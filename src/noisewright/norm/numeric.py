@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.norm import certificate
-from noisewright.norm.operators import Dense
+from noisewright.norm.operators import Dense, uniform
 from noisewright.norm.problems import Factors
 from noisewright.norm.result import Settings, Solved
 from noisewright.norm.rounding import mean_factor, outward
-from noisewright.norm.solver import Problem, Weights, error_norm, solve
+from noisewright.norm.solver import Problem, Weights, dual_exponent, error_norm, solve
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_quadratics
 
@@ -87,3 +87,20 @@ def rank_note(rank: int, workload: Workload) -> tuple[str, ...]:
         f"rank {rank} of at most {full}: only the {rank} directions that queries use are measured"
     )
     return (note,)
+
+
+def nothing_asked(workload: Workload, norm: float) -> Solved:
+    """A workload of zeros: no measurement, no error."""
+    queries, size = workload.shape
+    empty = np.zeros((0, size))
+    weight = uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None
+    return Solved(
+        strategy=Dense(empty),
+        inverse=Dense(empty.T),
+        errors=lambda: np.zeros(queries),
+        value=0.0,
+        bound=0.0,
+        rows=weight,
+        columns=uniform(size, 1.0),
+        notes=("every answer is known beforehand: nothing needs to be measured",),
+    )

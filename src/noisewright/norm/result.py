@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from noisewright.norm.operators import Operator
 from noisewright.norm.solver import Weights
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
@@ -19,6 +21,7 @@ class Settings:
     tolerance: float
     iterations: int
     start: Weights | None = None
+    neighbours: str = "add-remove"
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,9 @@ class Factorization:
     """W = R·A with the least error found, and a lower bound on the error of every W = R·A.
 
     `value` is the p-th mean over queries of ‖R_i‖ times the sensitivity ‖A‖₁→₂ (the strategy is
-    scaled to sensitivity one); `lower_bound` is recomputed from the dual weights in `certificate`
-    and rounded down, `value` is rounded up, so `gap` is never negative.
+    scaled to sensitivity one under the `neighbours` asked for); `lower_bound` is recomputed from
+    the dual weights in `certificate` and rounded down, `value` is rounded up, so `gap` is never
+    negative.
     """
 
     workload: Workload
@@ -97,6 +101,19 @@ class Factorization:
         if self.lower_bound > 0:
             return self.value / self.lower_bound - 1
         return math.inf if self.value > 0 else 0.0
+
+    def offsets(self) -> FloatArray:
+        """What to add to every answer per person in the table: W = R·A + offsets·1ᵀ.
+
+        Zero under add-remove neighbours. Under replace-one the number of people is public, so
+        shifting a query costs nothing and the factorization is of the best shift.
+        """
+        if self.neighbours == "add-remove":
+            return np.zeros(self.workload.queries)
+        first = np.zeros(self.workload.size)
+        first[0] = 1.0
+        answers = np.asarray(self.workload.matvec(first), dtype=np.float64)
+        return answers - self.reconstruction.matvec(self.strategy.matvec(first))
 
     def query_errors(self) -> FloatArray:
         """Standard deviation of every answer per unit of noise and sensitivity."""

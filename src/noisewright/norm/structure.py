@@ -133,42 +133,39 @@ def _(workload: Parity, settings: Settings) -> Solved:
 
 @solve_part.register
 def _(workload: Weighted, settings: Settings) -> Solved:
-    inner = solve_part(workload.inner, settings)
-    weight = workload.weight
-    return Solved(
-        strategy=inner.strategy,
-        inverse=inner.inverse,
+    return weighted(workload.weight, solve_part(workload.inner, settings))
+
+
+def weighted(weight: float, inner: Solved) -> Solved:
+    """The same factorization when every answer counts `weight` times as much."""
+    return replace(
+        inner,
         errors=lambda: weight * inner.errors(),
         value=outward(weight * inner.value, 1),
         bound=inward(weight * inner.bound, 1),
-        rows=inner.rows,
-        columns=inner.columns,
-        iterations=inner.iterations,
-        converged=inner.converged,
-        notes=inner.notes,
     )
 
 
 @solve_part.register
 def _(workload: OnAttributes, settings: Settings) -> Solved:
-    inner = solve_part(workload.inner, settings)
+    return on_attributes(workload, solve_part(workload.inner, settings))
+
+
+def on_attributes(workload: OnAttributes, inner: Solved) -> Solved:
+    """The factorization on a marginal table, spread over the attributes that are summed out."""
     sizes, attributes = workload.sizes, workload.attributes
     repeats = workload.size // workload.inner.size
 
     def spread_out(operator: Operator) -> Operator:
         return Scaled(1 / repeats, Adjoint(OnTable(sizes, attributes, Adjoint(operator))))
 
-    return Solved(
+    columns = inner.columns
+    return replace(
+        inner,
         strategy=OnTable(sizes, attributes, inner.strategy),
         inverse=spread_out(inner.inverse),
-        errors=inner.errors,
-        value=inner.value,
-        bound=inner.bound,
-        rows=inner.rows,
-        columns=spread_out(inner.columns),
-        iterations=inner.iterations,
-        converged=inner.converged,
-        notes=inner.notes,
+        # Weights of pairs stay weights of pairs of the table's own cells.
+        columns=spread_out(columns) if columns.shape[0] == workload.inner.size else columns,
     )
 
 
@@ -179,7 +176,7 @@ def _(workload: Workload, settings: Settings) -> Solved:
     if family is not None:
         sizes = attribute_sizes(workload)
         assert sizes is not None
-        return solve_family(sizes, family, settings)
+        return solve_family(workload, sizes, family, settings)
     axes = invariant_axes(workload)
     if settings.norm == 2 and axes is not None and workload.size <= LARGEST_TRANSFORM:
         return solve_invariant(workload, axes)

@@ -1,0 +1,210 @@
+"""Replace-one neighbours: the sensitivity is the largest distance between two columns.
+
+The number of people N is then public, so every query may be shifted for free: w + c·1 has the
+answer wx + cN. Only differences of columns count, on both sides, and the problem is the add-remove
+one for the columns W(e_j − e_k), with one dual weight per pair of cells. The weights of the pairs
+form the Laplacian L of a graph: the dual value is ‖D_a^½ W L^½‖_*. With the last cell as origin,
+L = E·L₀·Eᵀ, where E takes differences from that cell and L₀ is L without its last row and column.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from noisewright.errors import TooLarge
+from noisewright.norm import certificate
+from noisewright.norm.families import attribute_sizes, marginal_family, solve_family
+from noisewright.norm.numeric import nothing_asked, row_lengths
+from noisewright.norm.operators import Dense, Scaled
+from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root
+from noisewright.norm.result import Settings, Solved
+from noisewright.norm.rounding import inward, mean_factor, outward
+from noisewright.norm.rowwise import weighted_gram
+from noisewright.norm.solver import Spectrum, Weights, error_norm, solve
+from noisewright.norm.structure import on_attributes, solve_part, weighted
+from noisewright.workload.algebra import Kron, Weighted
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.quadratics import row_quadratics
+
+LARGEST_PAIRS = 2048  # cells: two million pairs
+SMALL_PRODUCT = 256  # cells up to which a product is solved exactly, pair by pair
+
+
+@dataclass(frozen=True, eq=False)
+class PairsProblem:
+    """A workload over pairs of cells; `b` holds one weight per pair, by `np.triu_indices(n, 1)`."""
+
+    workload: Workload
+
+    @property
+    def rows(self) -> int:
+        """Number of queries."""
+        return self.workload.queries
+
+    @property
+    def columns(self) -> int:
+        """Number of pairs."""
+        return self.workload.size * (self.workload.size - 1) // 2
+
+    @cached_property
+    def _plain_gram(self) -> FloatArray:
+        return self.workload.gram().dense()
+
+    @property
+    def asks_anything(self) -> bool:
+        """Whether any two cells have different columns: shifts answer the rest for free."""
+        if self.workload.size == 1:
+            return False
+        edges, gram = differences(self._plain_gram), self._plain_gram
+        return bool(np.trace(edges) > 1e-24 * np.trace(gram))
+
+    def _singular(self, weights: Weights) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Singular values and right vectors of D_a^½ W E C, and C with C·Cᵀ = L₀."""
+        a = weights.a
+        gram = self._plain_gram if a is None else weighted_gram(self.workload, a)
+        edges = differences(gram)
+        grounded = laplacian(self.workload.size, weights.b)[:-1, :-1]
+        c: FloatArray = np.asarray(np.linalg.cholesky(grounded), dtype=np.float64)
+        values, vectors = np.linalg.eigh(c.T @ edges @ c)
+        if values[0] > WELL_CONDITIONED * values[-1]:
+            return np.sqrt(values), np.asarray(vectors), c
+        _, s, vt = np.linalg.svd(gram_root(edges) @ c, full_matrices=False)
+        return s, vt.T, c
+
+    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+        """Squared distances between columns take the place of squared lengths."""
+        s, v, c = self._singular(Weights(a, b))
+        strategy = _strategy(s, v, c)
+        rows = None
+        if a is not None:
+            inverse = _inverse(s, v, c)
+            rows = np.maximum(row_quadratics(self.workload, inverse @ inverse.T), 0.0)
+        return Spectrum(float(s.sum()), rows, squared_distances(strategy))
+
+    def factors(self, weights: Weights) -> Factors:
+        """The factorization of the shifted workload, with sensitivity one."""
+        s, v, c = self._singular(weights)
+        strategy, inverse = _strategy(s, v, c), _inverse(s, v, c)
+        widest = math.sqrt(float(squared_distances(strategy).max()))
+        return Factors(strategy / widest, inverse * widest)
+
+
+def laplacian(size: int, pairs: FloatArray) -> FloatArray:
+    """The Laplacian of the graph whose edges have the weights of the pairs."""
+    result = np.zeros((size, size))
+    result[np.triu_indices(size, 1)] = -pairs
+    result += result.T
+    np.fill_diagonal(result, -result.sum(axis=1))
+    return result
+
+
+def differences(gram: FloatArray) -> FloatArray:
+    """EᵀGE: the Gram matrix of the columns less the last column."""
+    last = gram[:-1, -1]
+    return np.asarray(gram[:-1, :-1] - last[:, None] - last + gram[-1, -1])
+
+
+def squared_distances(strategy: FloatArray) -> FloatArray:
+    """‖A_j − A_k‖² for every pair j < k."""
+    gram = strategy.T @ strategy
+    lengths = np.diagonal(gram)
+    table = lengths[:, None] + lengths - 2 * gram
+    return np.maximum(table[np.triu_indices(len(gram), 1)], 0.0)
+
+
+def _strategy(s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
+    from scipy.linalg import solve_triangular
+
+    inner = np.sqrt(s)[:, None] * solve_triangular(c, v, trans="T", lower=True).T
+    return np.column_stack([inner, np.zeros(len(inner))])
+
+
+def _inverse(s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
+    inner = (c @ v) / np.sqrt(s)
+    return np.vstack([inner, -inner.sum(axis=0)])
+
+
+def solve_replace(workload: Workload, settings: Settings) -> Solved:
+    """The best factorization under replace-one neighbours, by the workload's structure."""
+    if isinstance(workload, Weighted):
+        return weighted(workload.weight, solve_replace(workload.inner, settings))
+    if isinstance(workload, OnAttributes):
+        return on_attributes(workload, solve_replace(workload.inner, settings))
+    family, sizes = marginal_family(workload), attribute_sizes(workload)
+    if family is not None and sizes is not None:
+        return solve_family(workload, sizes, family, settings)
+    if isinstance(workload, Kron) and workload.size > SMALL_PRODUCT:
+        return _solve_product(workload, settings)
+    if workload.size > LARGEST_PAIRS:
+        raise TooLarge(
+            f"workload {workload.brief()} has {workload.size} cells; under replace-one neighbours "
+            f"the limit is {LARGEST_PAIRS}, except for products and families of marginals; use "
+            f"add-remove neighbours, or coarsen the domain"
+        )
+    return _solve_pairs(workload, settings)
+
+
+def _solve_pairs(workload: Workload, settings: Settings) -> Solved:
+    """Exact, with a weight for every pair of cells."""
+    norm, mean = settings.norm, mean_factor(workload.queries, settings.norm)
+    problem = PairsProblem(workload)
+    if not problem.asks_anything:
+        return nothing_asked(workload, norm)
+    found = solve(
+        problem, norm, tolerance=settings.tolerance, iterations=settings.iterations, start=None
+    )
+    factors = problem.factors(found.primal)
+    value = error_norm(row_lengths(workload, factors.inverse), norm)
+    bound = certificate.nuclear_of_pairs(workload, found.dual.a, found.dual.b)
+    return Solved(
+        strategy=Dense(factors.strategy),
+        inverse=Dense(factors.inverse),
+        errors=lambda: row_lengths(workload, factors.inverse),
+        value=outward(value * mean, workload.size),
+        bound=bound * mean,
+        rows=None if found.dual.a is None else Dense(found.dual.a[:, None]),
+        columns=Dense(found.dual.b[:, None]),
+        iterations=found.iterations,
+        converged=found.converged,
+    )
+
+
+def _solve_product(workload: Kron, settings: Settings) -> Solved:
+    """The add-remove optimum of a product, with its replace-one sensitivity and a bound of its own.
+
+    Pairs weighted by b_j·b_k have the Laplacian D_b − bbᵀ (over (1 − Σb²)/2), and
+    ‖X(I − uuᵀ)‖_* ≥ ‖X‖_* − ‖Xu‖ with X = D_a^½ W D_b^½, u = √b: everything is a product.
+    """
+    share = replace(settings, tolerance=settings.tolerance / len(workload.factors))
+    parts = {factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)}
+    whole = solve_part(workload, settings)
+    closest = nuclear = centre = 1.0
+    apart = 1.0
+    for factor in workload.factors:
+        part = parts[factor]
+        gram = part.strategy.dense()
+        gram = gram.T @ gram
+        closest *= float(gram.min()) if gram.min() >= 0 else math.nan
+        b = part.columns.dense()[:, 0]
+        a = np.ones(factor.queries) if part.rows is None else part.rows.dense()[:, 0]
+        answers = np.asarray(factor.matvec(b), dtype=np.float64)
+        nuclear *= part.bound
+        centre *= float(np.sqrt(a @ answers**2)) * mean_factor(factor.queries, settings.norm)
+        apart *= float(b @ b)
+    # Columns at most one long are apart by √2 at most where no angle is obtuse, by 2 elsewhere.
+    widest = math.sqrt(2 - 2 * closest) if closest >= 0 else 2.0
+    bound = math.sqrt(2 / (1 - apart)) * (nuclear - outward(centre, len(parts)))
+    return replace(
+        whole,
+        strategy=Scaled(1 / widest, whole.strategy),
+        inverse=Scaled(widest, whole.inverse),
+        errors=lambda: widest * whole.errors(),
+        value=outward(widest * whole.value, 2),
+        bound=max(0.0, inward(bound, 2 * len(parts))),
+        notes=(*whole.notes, "product of add-remove optima under the replace-one sensitivity"),
+    )
