@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from noisewright.central.quantise import integer_basis, quantise
 from noisewright.central.strategy import Block, BlockStrategy
 from noisewright.central.variance import query_variances
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import workload
 from noisewright.workload.terms import terms
@@ -151,12 +152,51 @@ def test_overlapping_blocks_are_refused() -> None:
         BlockStrategy((3,), (Block((0,), (ones,)), Block((), ())))
 
 
-def test_counts_that_might_overflow_are_refused_without_a_value() -> None:
-    factor = np.full((1, 2), 2**30, dtype=np.int64)
-    block = Block((0,), (factor,))
-    with pytest.raises(TooLarge) as caught:
-        block.measure(np.array([2**32 - 12345, 0]))
-    assert str(2**32 - 12345) not in str(caught.value)
+@pytest.mark.parametrize("people", [2**8, 2**20, 2**33, 2**45])
+def test_measurement_is_exact_however_many_people_share_a_cell(people: int) -> None:
+    """A refusal at some count would tell that count, so there is none, and nothing overflows."""
+    rng = np.random.default_rng(people)
+    factors = tuple(rng.integers(-(2**16), 2**16, size=(5, 4)) for _ in range(3))
+    table = rng.integers(0, people, size=(4, 4, 4))
+    measured = Block((0, 1, 2), factors, multiplier=8).measure(table)
+    a, b, c = (factor.astype(object) for factor in factors)
+    exact = 8 * np.kron(np.kron(a, b), c) @ table.ravel().astype(object)
+    assert measured.tolist() == exact.tolist()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint8, np.uint64])
+def test_counts_of_any_integer_type_are_measured_exactly(kind: type) -> None:
+    table = np.array([100, 27], dtype=kind)
+    assert Block((), (), multiplier=2**30).measure(table[:1]).tolist() == [100 * 2**30]
+    factor = np.array([[2**40, -(2**40)]])
+    assert Block((0,), (factor,)).measure(table).tolist() == [73 * 2**40]
+
+
+def test_counts_that_are_no_integers_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="integer counts"):
+        Block((), ()).measure(np.array([1.5]))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"factors": (0.9 * np.eye(2),)},
+        {"factors": (np.full((2, 2), 100, dtype=np.int8),)},
+        {"factors": (np.array([[-(2**63), 1]]),)},
+        {"multiplier": -1},
+        {"multiplier": 0},
+        {"multiplier": 0.5},
+        {"multiplier": np.int64(3)},
+        {"noise": -1.0},
+        {"noise": 0.0},
+        {"noise": float("nan")},
+        {"noise": float("inf")},
+    ],
+    ids=str,
+)
+def test_blocks_whose_sensitivity_would_be_misread_are_refused(field: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameter, match=next(iter(field))):
+        Block(**{"attributes": (0,), "factors": (np.eye(2, dtype=np.int64),), **field})
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from noisewright.central.axes import Axis, Integers
 from noisewright.central.overlap import Components, Overlap, subsets
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource
@@ -37,6 +37,7 @@ Marginal = Callable[[Table], Integers]
 """Gives the exact counts of a marginal table, as a tensor over its attributes."""
 
 _LARGEST = 2**62
+_ENTRY = 2**48  # sums over thousands of rows then still fit 64 bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,19 @@ class Block:
     factors: tuple[Integers, ...]
     noise: float = 1.0
     multiplier: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
+        for factor in self.factors:
+            ends = factor.min(initial=0), factor.max(initial=0)
+            if factor.dtype != np.int64 or ends[0] < -_ENTRY or ends[1] > _ENTRY:
+                raise InvalidParameter(
+                    "factors", factor.dtype.name, f"must be 64-bit integers up to {_ENTRY}"
+                )
+        if type(self.multiplier) is not int or self.multiplier < 1:
+            raise InvalidParameter("multiplier", self.multiplier, "must be an integer >= 1")
+        if not 0 < self.noise < inf:
+            raise InvalidParameter("noise", self.noise, "must be finite and > 0")
 
     @property
     def rows(self) -> int:
@@ -68,17 +82,21 @@ class Block:
         return tuple(not factor.sum(axis=1).any() for factor in self.factors)
 
     def measure(self, table: Integers) -> Integers:
-        """Exact integers; refuses counts so large that 64 bits might overflow."""
-        growth = prod(int(np.abs(factor).sum(axis=1).max()) for factor in self.factors)
-        growth *= self.multiplier
-        if growth * int(np.abs(table).max(initial=0)) >= _LARGEST:
-            raise TooLarge(
-                "the table's counts are too large for exact 64-bit measurement with this plan; "
-                "plan again with fewer quantisation bits"
-            )
-        maps = [(*factor.shape, factor.__matmul__) for factor in self.factors]
-        measured = apply_along_axes(maps, table.reshape(-1))
-        return np.asarray(self.multiplier * measured, dtype=np.int64)
+        """Exact integers, whatever the counts: to refuse large ones would tell how large they are.
+
+        64-bit words wrap around on the way, which is harmless as long as the results fit; where
+        they might not, Python's integers are used.
+        """
+        if table.dtype.kind not in "iu":
+            raise InvalidParameter("table", table.dtype.name, "must hold integer counts")
+        largest = self.multiplier * prod(int(np.abs(f).max(initial=0)) for f in self.factors)
+        people = float(np.abs(table).sum(dtype=np.float64))
+        word = np.uint64 if people < _LARGEST // max(1, largest) else object
+        factors = [factor.astype(word) for factor in self.factors]
+        maps = [(*factor.shape, factor.__matmul__) for factor in factors]
+        measured = apply_along_axes(maps, table.reshape(-1).astype(word))
+        scaled = measured * np.array(self.multiplier, dtype=word)
+        return np.asarray(scaled if word is object else scaled.view(np.int64))
 
     def change(self, order: int, neighbours: str) -> Fraction:
         """Bound on the order-th power of the change one neighbour makes, in units of the noise."""

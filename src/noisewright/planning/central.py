@@ -195,7 +195,8 @@ class CentralPlan:
     def _release(self, data: Any, counter: Counter | None, source: ByteSource | None) -> Release:
         exact = self.strategy.measure(self._marginals(data, counter))
         noise = self.strategy.draw(self.law, source)
-        noisy = [value + drawn for value, drawn in zip(exact, noise, strict=True)]
+        pairs = zip(exact, noise, strict=True)
+        noisy = [(value + drawn).astype(np.float64) for value, drawn in pairs]
         std = np.sqrt(self.variances)
         return Release(
             answers=self._answers(noisy),
