@@ -19,10 +19,13 @@ _HOMES = {
     "Numeric": "noisewright.domain",
     "Privacy": "noisewright.privacy.budget",
     "Workload": "noisewright.workload",
+    "Target": "noisewright.planning.targets",
     "approximate_norm": "noisewright.norm.approximate",
+    "compare": "noisewright.api",
     "factorize": "noisewright.norm.factorize",
     "load": "noisewright.api",
     "plan": "noisewright.api",
+    "plan_for": "noisewright.api",
     "report": "noisewright.report",
     "workload": "noisewright.workload",
 }

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter
 from noisewright.planning import make, store
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.compare import Comparison, compare_central
+from noisewright.planning.targets import Fit, Target, fit_budget
+from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Workload
 
 
@@ -29,6 +33,40 @@ def plan(
     """
     made = make.plan(queries, privacy, model=model, error=error, mechanism=mechanism, domain=domain)
     return _equipped(made)
+
+
+def plan_for(
+    queries: Workload | str | Any,
+    targets: Sequence[Target],
+    *,
+    pure: bool = False,
+    delta: float | None = None,
+    neighbours: Neighbours = "add-remove",
+    **choices: Any,
+) -> Fit:
+    """The plan with the smallest budget that keeps every error below its target.
+
+    The budget is ε at `delta` where that is given, ε alone with `pure`, and ρ (zCDP) otherwise.
+    """
+    if pure and delta is not None:
+        raise InvalidParameter("delta", delta, "cannot be combined with pure privacy", "drop one")
+    start: dict[str, Any] = {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
+    privacy = Privacy(delta=delta, neighbours=neighbours, **start)
+    return fit_budget(plan(queries, privacy, **choices), targets)
+
+
+def compare(
+    queries: Workload | str | Any,
+    privacy: Privacy,
+    *,
+    model: str = "central",
+    error: str | float = "rmse",
+    domain: Domain | None = None,
+) -> list[Comparison]:
+    """Every mechanism of the model side by side, best first; those that refuse come last."""
+    if model != "central":
+        raise InvalidParameter("model", model, "must be 'central'", "leave it out")
+    return compare_central(queries, privacy, error, domain)
 
 
 def load(path: str | Path) -> Any:

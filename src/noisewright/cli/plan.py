@@ -24,6 +24,15 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
     help="What one person can change.",
 )
 @click.option("--error", default="rmse", show_default=True, help="rmse, max or an exponent >= 2.")
+@click.option("--target-rmse", type=float, help="Find the budget for this mean error instead.")
+@click.option("--target-max", type=float, help="Find the budget for this largest error instead.")
+@click.option(
+    "--target",
+    "table_targets",
+    multiple=True,
+    help='Largest standard error of a table, as in "income*region: 5% of 1000".',
+)
+@click.option("--pure", is_flag=True, help="With targets: find ε of pure privacy, not ρ.")
 @click.option("--mechanism", default="auto", show_default=True, help="A mechanism's name.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
 @json_option
@@ -39,38 +48,68 @@ def plan(
 
     Nothing is spent and no data is read: the plan says how wrong every answer will be, and how
     close that is to the least possible. `noisewright release PLAN TABLE` then answers.
+    With targets instead of a budget, the smallest budget that meets them all is found: ρ, or ε
+    where --delta or --pure is given.
 
     \b
     Examples:
       noisewright plan prefix:64 --epsilon 1 --delta 1e-9
+      noisewright plan prefix:64 --target-rmse 25
       noisewright plan --queries q.yaml --schema s.yaml --epsilon 1 --delta 1e-9 -o people.nw
     """
     import noisewright as nw
     from noisewright.files import check_writable
-    from noisewright.privacy.budget import Privacy
 
     if output is not None:
         check_writable(output)
-    privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], choices["neighbours"])
     domain = None if schema is None else nw.Domain.from_yaml(schema)  # type: ignore[attr-defined]
-    queries = _asked(workload, spec, domain)
+    queries = asked(workload, spec, domain)
     with progress("planning"):
-        made = nw.plan(  # type: ignore[operator]
-            queries,
-            privacy,
-            error=_exponent(choices["error"]),
-            mechanism=choices["mechanism"],
-            domain=domain,
-        )
+        made, binding = _planned(queries, domain, choices)
     if output is not None:
         made.save(output)
     if as_json:
-        print_json(made.summary())
+        print_json(made.summary() | ({} if binding is None else {"binding": binding}))
     else:
-        show(made, output)
+        show(made, output, binding)
 
 
-def _asked(workload: str | None, spec: str | None, domain: Any) -> Any:
+def _planned(queries: Any, domain: Any, choices: dict[str, Any]) -> tuple[Any, str | None]:
+    """The plan for a budget, or for targets with the one that decides the budget."""
+    from noisewright import api
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.targets import Target
+    from noisewright.privacy.budget import Privacy
+
+    targets = [Target.parse(text) for text in choices["table_targets"]]
+    if choices["target_rmse"] is not None:
+        targets.append(Target("rmse", choices["target_rmse"]))
+    if choices["target_max"] is not None:
+        targets.append(Target("max", choices["target_max"]))
+    settings = {
+        "error": exponent(choices["error"]),
+        "mechanism": choices["mechanism"],
+        "domain": domain,
+    }
+    epsilon, delta, rho = choices["epsilon"], choices["delta"], choices["rho"]
+    neighbours = choices["neighbours"]
+    if not targets:
+        return api.plan(queries, Privacy(epsilon, delta, rho, neighbours), **settings), None
+    if epsilon is not None or rho is not None:
+        raise InvalidParameter(
+            "target",
+            targets[0].limit,
+            "cannot be combined with a budget",
+            "drop --epsilon and --rho: the budget is what is found",
+        )
+    fit = api.plan_for(
+        queries, targets, pure=choices["pure"], delta=delta, neighbours=neighbours, **settings
+    )
+    return fit.plan, fit.binding.text()
+
+
+def asked(workload: str | None, spec: str | None, domain: Any) -> Any:
+    """The workload text, or the questions read from their file."""
     from noisewright.errors import InvalidParameter
     from noisewright.workload import Workload
 
@@ -85,14 +124,15 @@ def _asked(workload: str | None, spec: str | None, domain: Any) -> Any:
     return Workload.from_spec(spec, domain)
 
 
-def _exponent(error: str) -> str | float:
+def exponent(error: str) -> str | float:
+    """A number where the text is one: `--error 4`."""
     try:
         return float(error)
     except ValueError:
         return error
 
 
-def show(made: Any, output: str | None) -> None:
+def show(made: Any, output: str | None, binding: str | None = None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
     forecast = made.forecast()
     bound = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the least"
@@ -105,6 +145,8 @@ def show(made: Any, output: str | None) -> None:
         (f"certified ({forecast.error})", bound),
         ("solver", made.planned.status),
     ]
+    if binding is not None:
+        rows.append(("decided by", binding))
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan", ["", ""], rows)

@@ -21,7 +21,8 @@ from noisewright.privacy.budget import Privacy
 
 BudgetName = Literal["epsilon", "rho"]
 
-_SMALLEST, _LARGEST = 1e-8, 1e6
+_SMALLEST, _LARGEST = 1e-6, 1e6
+_STRIDE = 2.0  # in natural logarithms
 _STEPS = 100
 
 
@@ -82,16 +83,21 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
         misses = [(np.log(_error(candidate, t) / t.limit), t) for t in targets]
         return max(misses, key=lambda pair: pair[0])
 
-    low, high = np.log(_SMALLEST), np.log(_LARGEST)
-    if excess(high)[0] > 0:
-        raise InvalidParameter(
-            "target",
-            excess(high)[1].text(),
-            f"is met by no budget up to {name} = {_LARGEST:g}",
-            "allow a larger error, or ask fewer queries",
-        )
-    if excess(low)[0] <= 0:
-        return Fit(with_budget(plan, name, _SMALLEST), excess(low)[1])
+    high = 0.0
+    while excess(high)[0] > 0:
+        high += _STRIDE
+        if high > np.log(_LARGEST):
+            raise InvalidParameter(
+                "target",
+                excess(np.log(_LARGEST))[1].text(),
+                f"is met by no budget up to {name} = {_LARGEST:g}",
+                "allow a larger error, or ask fewer queries",
+            )
+    low = high - _STRIDE
+    while excess(low)[0] <= 0:
+        high, low = low, low - _STRIDE
+        if low < np.log(_SMALLEST):
+            return Fit(with_budget(plan, name, float(np.exp(high))), excess(high)[1])
     point = _solve(lambda z: excess(z)[0], low, high)
     return Fit(with_budget(plan, name, float(np.exp(point))), excess(point)[1])
 

@@ -1,0 +1,99 @@
+"""`noisewright compare`: every mechanism that applies, as a table, JSON or a chart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from noisewright.cli.output import json_option, print_json, print_table, progress
+
+
+@click.command()
+@click.argument("workload", required=False)
+@click.option("--queries", "spec", type=click.Path(dir_okay=False), help="Questions in YAML.")
+@click.option("--schema", type=click.Path(dir_okay=False), help="The table's schema in YAML.")
+@click.option("--epsilon", type=float, help="Privacy budget ε.")
+@click.option("--delta", type=float, help="Probability δ for approximate privacy (try 1e-9).")
+@click.option("--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε.")
+@click.option(
+    "--neighbours",
+    type=click.Choice(["add-remove", "replace-one"]),
+    default="add-remove",
+    show_default=True,
+    help="What one person can change.",
+)
+@click.option("--error", default="rmse", show_default=True, help="rmse, max or an exponent >= 2.")
+@click.option("--chart", type=click.Path(dir_okay=False), help="Draw it (.html, .svg or .png).")
+@json_option
+def compare(
+    workload: str | None,
+    spec: str | None,
+    schema: str | None,
+    chart: str | None,
+    as_json: bool,
+    **choices: Any,
+) -> None:
+    """Compare all mechanisms for WORKLOAD (such as prefix:64), or for questions in YAML.
+
+    \b
+    Examples:
+      noisewright compare prefix:64 --epsilon 1 --delta 1e-9
+      noisewright compare marginals:2^8:3 --epsilon 1 --json
+    """
+    import noisewright as nw
+    from noisewright.cli.plan import asked, exponent
+    from noisewright.files import check_writable
+    from noisewright.privacy.budget import Privacy
+
+    if chart is not None:
+        check_writable(chart)
+    privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], choices["neighbours"])
+    domain = None if schema is None else nw.Domain.from_yaml(schema)  # type: ignore[attr-defined]
+    queries = asked(workload, spec, domain)
+    with progress("comparing"):
+        rows = nw.compare(  # type: ignore[operator]
+            queries, privacy, error=exponent(choices["error"]), domain=domain
+        )
+    planned = [row for row in rows if row.refusal is None]
+    if chart is not None:
+        _draw(planned, chart)
+    if as_json:
+        print_json([row.to_dict() for row in planned])
+        return
+    print_table(
+        f"Expected error in people, {privacy.text()}",
+        ["mechanism", "rmse", "largest", "least possible", "ratio", "seconds"],
+        [[_shown(value) for value in row.to_dict().values()] for row in planned],
+        caption="; ".join(f"{row.mechanism}: {row.refusal}" for row in rows if row.refusal),
+    )
+
+
+def _shown(value: Any) -> Any:
+    if value is None:
+        return "unknown"
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _draw(rows: list[Any], path: str) -> None:
+    """Bars of the root mean square error, with the least possible error as a rule."""
+    import altair as alt
+    import pyarrow as pa
+
+    from noisewright.files import replacing
+
+    data = pa.table({"mechanism": [r.mechanism for r in rows], "rmse": [r.rmse for r in rows]})
+    drawing: Any = (
+        alt.Chart(data)
+        .mark_bar()
+        .encode(
+            x=alt.X("rmse:Q", title="root mean square error (people)"),
+            y=alt.Y("mechanism:N", sort=None, title=None),
+        )
+    )
+    bound = rows[0].lower_bound
+    if bound is not None:
+        rule = alt.Chart(pa.table({"least": [bound]})).mark_rule(strokeDash=[4, 3])
+        drawing = drawing + rule.encode(x="least:Q")
+    with replacing(path) as temporary:
+        drawing.save(str(temporary), format=path.rsplit(".", 1)[-1])

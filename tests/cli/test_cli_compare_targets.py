@@ -1,0 +1,77 @@
+"""`compare` and `plan --target…` from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from noisewright.cli import main
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(main, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_compare_prints_json_rows_and_a_table() -> None:
+    code, out, _ = run("compare", "prefix:8", "--rho", "0.5", "--json")
+    assert code == 0
+    rows = json.loads(out)
+    assert {"mechanism", "rmse", "max", "lower_bound", "ratio", "seconds"} == set(rows[0])
+    assert rows[0]["rmse"] <= rows[-1]["rmse"]
+    code, out, _ = run("compare", "prefix:8", "--epsilon", "1")
+    assert code == 0
+    assert "laplace-strategy" in out
+
+
+@pytest.mark.parametrize("suffix", ["html", "svg"])
+def test_compare_draws(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"chart.{suffix}"
+    code, _, _ = run("compare", "prefix:8", "--rho", "1", "--chart", str(path))
+    assert code == 0
+    assert path.stat().st_size > 1000
+
+
+def test_plan_finds_the_budget_for_targets() -> None:
+    code, out, _ = run("plan", "prefix:8", "--target-rmse", "25", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["rmse"] == pytest.approx(25, rel=1e-6)
+    assert found["privacy"]["kind"] == "zcdp"
+    assert "25" in found["binding"]
+    rho = found["privacy"]["rho"]
+    code, out, _ = run("plan", "prefix:8", "--rho", repr(rho), "--json")
+    assert json.loads(out)["rmse"] == pytest.approx(25, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("extra", "kind"), [(["--pure"], "pure"), (["--delta", "1e-9"], "approximate")]
+)
+def test_other_kinds_of_budget(extra: list[str], kind: str) -> None:
+    code, out, _ = run("plan", "prefix:4", "--target-max", "10", "--json", *extra)
+    assert code == 0
+    found = json.loads(out)
+    assert found["privacy"]["kind"] == kind
+    assert found["max"] <= 10 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ["--target-rmse", "25", "--rho", "1"],
+        ["--target-rmse", "-1"],
+        ["--target-rmse", "1e-12"],
+        ["--target", "nowhere: 5"],
+        ["--target", "5% of"],
+        ["--target-rmse", "25", "--pure", "--delta", "1e-9"],
+        [],
+    ],
+)
+def test_bad_targets_are_refused_in_one_line(bad: list[str]) -> None:
+    code, _, err = run("plan", "prefix:8", *bad)
+    assert code == 2
+    assert err.startswith("error:")
+    assert "Traceback" not in err
