@@ -7,12 +7,13 @@ import itertools
 import numpy as np
 
 from noisewright.local.dense import MatrixStrategy
+from noisewright.local.fourier import fourier
 from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.hierarchical import hierarchical
 from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SetStrategy, SubsetSelection, UnaryEncoding
+from noisewright.local.sets import ListedSubsets, SetStrategy, SubsetSelection, UnaryEncoding
 from noisewright.workload import workload
 
 
@@ -52,6 +53,7 @@ SMALL = {
     "subset-selection": SubsetSelection(7, 1.0),
     "subset-selection-3": SubsetSelection(6, 0.3, 3),
     "subset-selection-2": SubsetSelection(2, 1.0),
+    "listed-subsets": ListedSubsets(8, 1.0),
     "rappor": UnaryEncoding(6, 1.0, symmetric=True),
     "unary": UnaryEncoding(6, 2.0),
     "hadamard": HadamardResponse(6, 0.5),
@@ -59,6 +61,9 @@ SMALL = {
     "hadamard-4": HadamardResponse(6, 2.0),
     "hadamard-wide": HadamardResponse(3, 9.0),
     "hadamard-full": HadamardResponse(14, 1.5),
+    "fourier": fourier(workload("prefix:8").gram(), 1.0),
+    "fourier-ragged": fourier(workload("ranges:6").gram(), 0.7),
+    "fourier-marginals": fourier(workload("allmarginals:2^3").gram(), 2.0),
     "hierarchical": hierarchical(workload("prefix:9").gram(), 1.0, branching=3),
     "hierarchical-ragged": hierarchical(workload("ranges:7").gram(), 2.0),
     "mixture": uneven_mixture(),

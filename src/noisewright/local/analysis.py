@@ -11,13 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.local.information import REACH_TOLERANCE
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
-_BLOCK_ENTRIES = 2**22
 _MATRIX_ENTRIES = 2**26
 
 
@@ -36,7 +34,7 @@ class Analysis:
                 f"has {self.workload.size} cells where the strategy has {self.strategy.size}",
                 "plan a strategy for this workload",
             )
-        check_reach(self.strategy, self.workload)
+        self.strategy.check_reach(self.workload)
 
     @cached_property
     def gram(self) -> Gram:
@@ -51,12 +49,12 @@ class Analysis:
     @cached_property
     def worst_case(self) -> float:
         """Largest of them: no data set of N people has a total variance above N times this."""
-        return float(self.type_variances.max())
+        return self.strategy.worst_variance(self.gram)
 
     @cached_property
     def average_case(self) -> float:
         """Their mean over types."""
-        return float(self.type_variances.mean())
+        return self.strategy.average_variance(self.gram)
 
     def total_variance(self, histogram: FloatArray) -> float:
         """Variance of all answers together on one histogram of people."""
@@ -74,7 +72,7 @@ class Analysis:
     def query_variances(self, histogram: FloatArray) -> FloatArray:
         """Variance of each answer on one histogram of people."""
         x = check_histogram(histogram, self.strategy.size)
-        return query_variances(self.strategy, self.workload, x)
+        return self.strategy.query_variances(self.workload, x)
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """Covariance of all answers on one histogram of people, dense."""
@@ -91,35 +89,6 @@ class Analysis:
         q = self.strategy.dense()
         scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
         return np.asarray(self.workload.matvec(self.strategy.information.solve(scores.T)))
-
-
-def check_reach(strategy: Strategy, workload: Workload) -> None:
-    """Raise `OutOfReach` naming the first query outside the strategy's row space."""
-    information = strategy.information
-    if information.full_rank:
-        return
-    block = max(1, _BLOCK_ENTRIES // workload.size)
-    for start in range(0, workload.queries, block):
-        rows = workload.rows(start, min(start + block, workload.queries))
-        lost = information.beyond_reach(rows)
-        if lost.max(initial=0.0) > REACH_TOLERANCE:
-            row = start + int(np.argmax(lost > REACH_TOLERANCE))
-            raise OutOfReach(
-                f"query {row} ({workload.label(row)}) is out of reach of the strategy "
-                f"{strategy.kind}: a share {lost[row - start]:.2g} of it lies outside its row "
-                f"space; choose another mechanism or leave the query out"
-            )
-
-
-def query_variances(strategy: Strategy, workload: Workload, histogram: FloatArray) -> FloatArray:
-    """diag(W C Wᵀ), a block of queries at a time."""
-    covariance = strategy.covariance(histogram)
-    block = max(1, _BLOCK_ENTRIES // workload.size)
-    pieces = []
-    for start in range(0, workload.queries, block):
-        rows = workload.rows(start, min(start + block, workload.queries))
-        pieces.append(np.einsum("iu,iu->i", rows @ covariance, rows))
-    return np.concatenate(pieces)
 
 
 def check_alpha(alpha: float) -> float:

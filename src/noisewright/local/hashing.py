@@ -33,6 +33,7 @@ from noisewright.local.histogram import (
     identity_and_ones,
 )
 from noisewright.local.strategy import (
+    DENSE_SIZE,
     Arrays,
     IndexStrategy,
     IntArray,
@@ -40,8 +41,9 @@ from noisewright.local.strategy import (
     check_dense,
 )
 from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
+from noisewright.workload.quadratics import row_quadratics
 
 _LARGEST_TABLE = 2**25
 _TRANSFORM_BLOCK = 128
@@ -233,6 +235,12 @@ class LocalHashing(CentredStrategy, IndexStrategy):
         centred = centred - centred.mean(axis=1)[:, None]
         scale = self.line_excess * (self.contrast / self.support.gap) ** 2
         return np.asarray(plain + scale * self._line_sums(centred))
+
+    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
+        """By matrices up to 4096 cells; beyond, as if no cells were in line (exact for g = 2)."""
+        if self.buckets == 2 or self.size > DENSE_SIZE:
+            return super().query_variances(workload, histogram)
+        return row_quadratics(workload, self.covariance(histogram))
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """The histogram formula, and Σ_u x_u over pairs in line with u."""

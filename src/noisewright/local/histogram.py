@@ -19,8 +19,9 @@ import numpy as np
 from noisewright.errors import InvalidParameter
 from noisewright.local.information import CentredInformation, Information
 from noisewright.local.strategy import IntArray, Strategy, check_dense
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram, IdentityGram, OnesGram, ScaledGram, SumGram
+from noisewright.workload.quadratics import row_squares
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,14 @@ class CentredStrategy(Strategy):
         own = gram.diagonal() - 2 * image / self.size + image.mean() / self.size
         trace = gram.trace() - float(image.mean())
         return np.asarray(self.spread * trace + self.own_spread * own)
+
+    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
+        """N g |w − w̄|² + h Σ_u x_u (w_u − w̄)² for every query w, without a matrix over cells."""
+        ones, total = np.ones(self.size), histogram.sum()
+        mean = workload.matvec(ones) / self.size
+        norms = row_squares(workload, ones) - self.size * mean**2
+        own = row_squares(workload, histogram) - 2 * mean * workload.matvec(histogram)
+        return np.asarray(self.spread * total * norms + self.own_spread * (own + total * mean**2))
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """N g P + h P Diag(x) P."""

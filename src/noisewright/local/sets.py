@@ -9,12 +9,13 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import comb, exp
+from itertools import combinations, islice
+from math import comb, exp, isqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bound import contrast_limit
 from noisewright.local.fixedpoint import (
     WORD,
@@ -25,7 +26,7 @@ from noisewright.local.fixedpoint import (
     odds_threshold,
 )
 from noisewright.local.histogram import CentredStrategy, Support, check_cells
-from noisewright.local.strategy import Arrays, IntArray, ReportLayout, Settings
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, ReportLayout, Settings
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 
@@ -153,8 +154,6 @@ class SubsetSelection(SetStrategy):
         """Chances of the sets `start` to `stop` in lexicographic order."""
         if self.outputs is None:
             return super().rows(start, stop)
-        from itertools import combinations, islice
-
         n, d, p = self.size, self.chosen, self.threshold / WORD
         block = np.full((stop - start, n), (1 - p) / comb(n - 1, d))
         sets = islice(combinations(range(n), d), start, stop)
@@ -170,6 +169,80 @@ class SubsetSelection(SetStrategy):
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> SubsetSelection:
         """The strategy that `parameters` described."""
         return cls(int(settings["size"]), float(settings["epsilon"]), int(settings["chosen"]))
+
+
+@dataclass(frozen=True)
+class ListedSubsets(CentredStrategy, IndexStrategy):
+    """Subset selection over few cells: the report is the set's number in a list of all sets."""
+
+    size: int
+    epsilon: float
+
+    kind = "listed-subsets"
+
+    def __post_init__(self) -> None:
+        if self.sets.outputs is None:
+            raise TooLarge(f"the subsets of {self.size} cells are too many to be listed")
+
+    @cached_property
+    def sets(self) -> SubsetSelection:
+        """The same law, reporting bits."""
+        return SubsetSelection(self.size, self.epsilon)
+
+    @cached_property
+    def _membership(self) -> npt.NDArray[np.int64]:
+        held = np.zeros((self.outputs, self.size), dtype=np.int64)
+        for row, members in enumerate(combinations(range(self.size), self.sets.chosen)):
+            held[row, list(members)] = 1
+        return held
+
+    @cached_property
+    def _ranks(self) -> npt.NDArray[np.int64]:
+        """Sets as numbers in base two, in the order of the list."""
+        return self._membership @ (1 << np.arange(self.size - 1, -1, -1, dtype=np.int64))
+
+    @property
+    def outputs(self) -> int:
+        """Number of sets."""
+        return comb(self.size, self.sets.chosen)
+
+    @property
+    def support(self) -> Support:
+        """That of the sets."""
+        return self.sets.support
+
+    def supporters(self, tally: IntArray) -> IntArray:
+        """How many reported sets hold each cell."""
+        return np.asarray(tally @ self._membership)
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """The number of a random set."""
+        members = self.sets.members(values, source)
+        code = members @ (1 << np.arange(self.size - 1, -1, -1, dtype=np.int64))
+        # Sets in lexicographic order have falling codes.
+        return len(self._ranks) - 1 - np.searchsorted(self._ranks[::-1], code)
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of the sets `start` to `stop`."""
+        return self.sets.rows(start, stop)
+
+    def worst_ratio(self) -> Fraction:
+        """That of the sets."""
+        return self.sets.worst_ratio()
+
+    @property
+    def two_valued(self) -> bool:
+        """With the true cell and without."""
+        return True
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Size and ε."""
+        return {"size": self.size, "epsilon": self.epsilon}, {}
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> ListedSubsets:
+        """The strategy that `parameters` described."""
+        return cls(int(settings["size"]), float(settings["epsilon"]))
 
 
 @dataclass(frozen=True)
@@ -267,7 +340,5 @@ def uniform_sets(
 
 def _root_below(value: Fraction) -> Fraction:
     """A rational just below the square root."""
-    from math import isqrt
-
     scale = 1 << 128
     return Fraction(isqrt(value.numerator * scale**2 // value.denominator), scale)

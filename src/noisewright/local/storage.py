@@ -11,9 +11,12 @@ HOMES = {
     "matrix": "noisewright.local.dense:MatrixStrategy",
     "randomized-response": "noisewright.local.response:RandomizedResponse",
     "subset-selection": "noisewright.local.sets:SubsetSelection",
+    "listed-subsets": "noisewright.local.sets:ListedSubsets",
     "unary": "noisewright.local.sets:UnaryEncoding",
     "hadamard": "noisewright.local.hadamard:HadamardResponse",
     "local-hashing": "noisewright.local.hashing:LocalHashing",
+    "fourier": "noisewright.local.fourier:Fourier",
+    "union": "noisewright.local.union:Union",
     "mixture": "noisewright.local.mixture:Mixture",
 }
 """Where the class of each kind lives; a plan file can name nothing else."""

@@ -24,12 +24,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.fixedpoint import exponential, log_of
-from noisewright.local.information import DenseInformation, Information
+from noisewright.local.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
+from noisewright.workload.quadratics import row_quadratics
 
 IntArray = npt.NDArray[np.int64]
 Settings = dict[str, Any]
@@ -155,6 +156,31 @@ class Strategy(ABC):
     def estimate(self, tally: IntArray, people: int) -> FloatArray:
         """Unbiased estimate x̂ of the histogram, from the statistics of all reports."""
         return self.information.solve(self.score(tally, people))
+
+    def worst_variance(self, gram: Gram) -> float:
+        """The largest type variance; no array over types where a closed form knows it."""
+        return float(self.type_variances(gram).max())
+
+    def average_variance(self, gram: Gram) -> float:
+        """The mean type variance."""
+        return float(self.type_variances(gram).mean())
+
+    def answers(self, workload: Workload, tally: IntArray, people: int) -> FloatArray:
+        """Unbiased answers to a workload within reach, from the statistics of all reports."""
+        return np.asarray(workload.matvec(self.estimate(tally, people)), dtype=np.float64)
+
+    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
+        """Variance of every answer when the true histogram is `histogram`."""
+        return row_quadratics(workload, self.covariance(histogram))
+
+    def uniform_query_variances(self, workload: Workload, people: int) -> FloatArray:
+        """Variance of every answer when people are spread evenly over the types."""
+        return self.query_variances(workload, np.full(self.size, people / self.size))
+
+    def check_reach(self, workload: Workload) -> None:
+        """Raise `OutOfReach` naming the first query outside the strategy's row space."""
+        if not self.information.full_rank:
+            check_rows(self.kind, self.information, workload)
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """Covariance of x̂ when the true histogram is `histogram`, dense."""
@@ -307,3 +333,22 @@ def check_dense(size: int) -> None:
             f"{size} types are more than {DENSE_SIZE}: a matrix over pairs of types is not formed; "
             f"choose a strategy with a closed form for this workload"
         )
+
+
+def check_rows(kind: str, information: Information, workload: Workload) -> None:
+    """Raise `OutOfReach` naming the first query that the information matrix cannot see."""
+    block = max(1, _BLOCK_ENTRIES // workload.size)
+    for start in range(0, workload.queries, block):
+        rows = workload.rows(start, min(start + block, workload.queries))
+        lost = information.beyond_reach(rows)
+        if lost.max(initial=0.0) > REACH_TOLERANCE:
+            row = int(np.argmax(lost > REACH_TOLERANCE))
+            raise out_of_reach(kind, workload, start + row, float(lost[row]))
+
+
+def out_of_reach(kind: str, workload: Workload, row: int, share: float) -> OutOfReach:
+    """The error that names a query and what to do about it."""
+    return OutOfReach(
+        f"query {row} ({workload.label(row)}) is out of reach of the strategy {kind}: a share of "
+        f"{share:.2g} of it lies outside its row space; choose another mechanism or leave it out"
+    )

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -318,16 +319,24 @@ class MarginalGram(Gram):
         """The downward closure of the tables, smallest first: the blocks of the residual basis."""
         return downward_closure(self.weights)
 
+    @cached_property
+    def eigenvalues(self) -> Mapping[tuple[int, ...], float]:
+        """Eigenvalue on the interaction block of each set of attributes in the closure.
+
+        Every table adds to all its subsets: one pass over tables, whatever their number.
+        """
+        result = dict.fromkeys(self.closure, 0.0)
+        for table, weight in self.weights.items():
+            ordered = tuple(sorted(table))
+            share = weight * (self.size // prod(self.sizes[i] for i in ordered))
+            for order in range(len(ordered) + 1):
+                for block in combinations(ordered, order):
+                    result[block] += share
+        return result
+
     def eigenvalue(self, block: tuple[int, ...]) -> float:
         """Eigenvalue on the interaction block of the attributes in `block`."""
-        inside = set(block)
-        return float(
-            sum(
-                weight * prod(n for i, n in enumerate(self.sizes) if i not in table)
-                for table, weight in self.weights.items()
-                if inside.issubset(table)
-            )
-        )
+        return self.eigenvalues.get(tuple(sorted(block)), 0.0)
 
     def largest_distance_squared(self) -> float:
         """Cells that differ in every attribute share no cell of any table but the total."""
