@@ -6,6 +6,19 @@ Names are imported on first use, so that `import noisewright` and `noisewright -
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the same at run time
+    from noisewright.api import compare, load, plan, plan_for
+    from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
+    from noisewright.errors import NoisewrightError
+    from noisewright.norm.approximate import approximate_norm
+    from noisewright.norm.factorize import factorize
+    from noisewright.norm.result import Factorization
+    from noisewright.planning.targets import Target
+    from noisewright.privacy.budget import Privacy
+    from noisewright.report import report
+    from noisewright.workload import Workload, workload
 
 __version__ = "0.1.0"
 
@@ -18,8 +31,8 @@ _HOMES = {
     "NoisewrightError": "noisewright.errors",
     "Numeric": "noisewright.domain",
     "Privacy": "noisewright.privacy.budget",
-    "Workload": "noisewright.workload",
     "Target": "noisewright.planning.targets",
+    "Workload": "noisewright.workload",
     "approximate_norm": "noisewright.norm.approximate",
     "compare": "noisewright.api",
     "factorize": "noisewright.norm.factorize",
@@ -30,8 +43,27 @@ _HOMES = {
     "workload": "noisewright.workload",
 }
 
-__all__ = ["__version__"]
-__all__ += list(_HOMES)
+__all__ = [
+    "Boolean",
+    "Categorical",
+    "Date",
+    "Domain",
+    "Factorization",
+    "NoisewrightError",
+    "Numeric",
+    "Privacy",
+    "Target",
+    "Workload",
+    "__version__",
+    "approximate_norm",
+    "compare",
+    "factorize",
+    "load",
+    "plan",
+    "plan_for",
+    "report",
+    "workload",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -49,12 +49,10 @@ def compare(
     if chart is not None:
         check_writable(chart)
     privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], choices["neighbours"])
-    domain = None if schema is None else nw.Domain.from_yaml(schema)  # type: ignore[attr-defined]
+    domain = None if schema is None else nw.Domain.from_yaml(schema)
     queries = asked(workload, spec, domain)
     with progress("comparing"):
-        rows = nw.compare(  # type: ignore[operator]
-            queries, privacy, error=exponent(choices["error"]), domain=domain
-        )
+        rows = nw.compare(queries, privacy, error=exponent(choices["error"]), domain=domain)
     planned = [row for row in rows if row.refusal is None]
     if chart is not None:
         _draw(planned, chart)

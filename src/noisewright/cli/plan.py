@@ -62,7 +62,7 @@ def plan(
 
     if output is not None:
         check_writable(output)
-    domain = None if schema is None else nw.Domain.from_yaml(schema)  # type: ignore[attr-defined]
+    domain = None if schema is None else nw.Domain.from_yaml(schema)
     queries = asked(workload, spec, domain)
     with progress("planning"):
         made, binding = _planned(queries, domain, choices)

@@ -28,7 +28,7 @@ def release(plan_file: str, table: str, output: str, as_json: bool) -> None:
     from noisewright.files import check_writable
 
     check_writable(output)
-    loaded = nw.load(plan_file)  # type: ignore[operator]
+    loaded = nw.load(plan_file)
     with progress("counting and adding noise"):
         released = loaded.release(table)
         beside = released.write(output)
