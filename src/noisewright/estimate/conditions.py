@@ -1,0 +1,72 @@
+"""Public values taken as given: estimates conditioned on linear facts declared beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.base import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """Answers that agree with the declared values, and their standard errors."""
+
+    answers: FloatArray
+    std: FloatArray
+
+
+def condition(
+    answers: FloatArray,
+    variances: FloatArray,
+    cross: FloatArray,
+    numbers: Sequence[int],
+    rows: FloatArray,
+    declared: FloatArray,
+) -> Conditioned:
+    """Best linear estimate given that the queries `numbers` have the `declared` values.
+
+    `cross` (all queries × conditions) is the covariance of all answers with the conditioned ones;
+    `rows` holds the conditioned queries over cells, which tell conditions that merely repeat one
+    another from those that contradict.
+    """
+    check_agreement(rows, declared)
+    kept = _independent(rows)
+    places = [numbers[k] for k in kept]
+    gain = np.linalg.solve(cross[np.ix_(places, kept)], cross[:, kept].T).T
+    better = answers + gain @ (declared[kept] - answers[places])
+    left = variances - np.einsum("ij,ij->i", gain, cross[:, kept])
+    better[list(numbers)] = declared
+    left[list(numbers)] = 0.0
+    return Conditioned(better, np.sqrt(np.maximum(left, 0.0)))
+
+
+def check_agreement(rows: FloatArray, declared: FloatArray) -> None:
+    """Refuse declared values that no histogram can have together."""
+    solution = np.linalg.lstsq(rows, declared, rcond=None)[0]
+    gap = np.abs(rows @ solution - declared).max(initial=0.0)
+    if gap > 1e-6 * (1 + np.abs(declared).max(initial=0.0)):
+        raise InvalidParameter(
+            "invariants",
+            declared.tolist(),
+            "contradict one another: no table of people has all of them",
+            "correct or drop one",
+        )
+
+
+def fixes_total(rows: FloatArray) -> bool:
+    """Whether these queries together tell the number of people."""
+    ones = np.ones(rows.shape[1])
+    solution = np.linalg.lstsq(rows.T, ones, rcond=None)[0]
+    return bool(np.abs(rows.T @ solution - ones).max(initial=0.0) < 1e-9)
+
+
+def _independent(rows: FloatArray) -> list[int]:
+    kept: list[int] = []
+    for k in range(len(rows)):
+        if np.linalg.matrix_rank(rows[[*kept, k]]) > len(kept):
+            kept.append(k)
+    return kept
