@@ -11,7 +11,7 @@ from scipy.stats import chi2, norm
 
 import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
-from noisewright.planning.central import CentralPlan
+from noisewright.planning.central import CentralPlan, laplace_multiplier
 from noisewright.planning.make import plan
 from noisewright.planning.store import load
 from noisewright.privacy.budget import Privacy
@@ -171,13 +171,12 @@ def test_wrong_choices_name_the_parameter(change: dict[str, object], message: st
 
 
 def test_laplace_intervals_cover_every_mixture() -> None:
-    """The quantile of one Laplace covers sums of two and three of the same variance at 95 %."""
+    """The quantile of one Laplace covers sums of two of the same variance from 95 % on."""
     from scipy.integrate import quad
     from scipy.special import erfc
 
-    t = np.log(20) / np.sqrt(2)
-
-    def outside(a: float) -> float:
+    def outside(a: float, level: float) -> float:
+        t = laplace_multiplier(level)
         # |Z|·√V with V = a·E₁ + (1−a)·E₂, E exponential: one layer integrated in closed form.
         if a in (0.0, 1.0):
             return float(quad(lambda v: np.exp(-v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0])
@@ -188,8 +187,9 @@ def test_laplace_intervals_cover_every_mixture() -> None:
             density = lambda v: (np.exp(-v / a) - np.exp(-v / b)) / (a - b)  # noqa: E731
         return float(quad(lambda v: density(v) * erfc(t / np.sqrt(2 * v)), 0, np.inf)[0])
 
-    assert outside(1.0) == pytest.approx(0.05, abs=1e-6)
-    assert max(outside(a) for a in np.linspace(0.02, 0.98, 49)) <= 0.05 + 1e-9
+    for level in (0.95, 0.99, 0.9999):
+        assert outside(1.0, level) == pytest.approx(1 - level, rel=1e-4)
+        assert max(outside(a, level) for a in np.linspace(0.02, 0.98, 49)) <= 1 - level + 1e-9
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "pandas", "polars", "duckdb"])
