@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
+_Result = TypeVar("_Result")
+
 
 class NoisewrightError(ValueError):
     """Base of every error raised on purpose by noisewright."""
@@ -36,3 +41,20 @@ class OutOfReach(NoisewrightError):
 
 class FileFormatError(NoisewrightError):
     """A file is truncated, corrupt, foreign or of a version this release cannot read."""
+
+
+def withheld(
+    call: Callable[[], _Result],
+    failures: type[Exception] | tuple[type[Exception], ...],
+    error: NoisewrightError,
+) -> _Result:
+    """Return what `call` gives; where it fails, raise `error` without a trace of the failure.
+
+    Engines quote cells in their messages, and an error raised while such a failure is handled
+    carries it along as its context, even `from None`.
+    """
+    try:
+        return call()
+    except failures:
+        pass
+    raise error

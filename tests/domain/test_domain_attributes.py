@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
@@ -61,6 +61,7 @@ def test_representatives_lie_in_their_cells(attribute: Attribute) -> None:
 
 
 @given(attribute=attributes())
+@example(attribute=Categorical("a", ["\x85", "\u2028 x", "a\nb "]))
 def test_attributes_survive_their_text(attribute: Attribute) -> None:
     domain = Domain([attribute])
     again = Domain.from_yaml(domain.to_yaml())
@@ -183,7 +184,7 @@ def test_columns_of_the_wrong_type_are_refused_without_their_content(attribute, 
     with pytest.raises(DomainError) as caught:
         attribute.encode(column)
     assert "secret" not in str(caught.value)
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert caught.value.__context__ is None
 
 
 def test_constants_without_a_cell_are_refused() -> None:

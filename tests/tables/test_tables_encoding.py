@@ -217,6 +217,8 @@ def test_the_same_number_in_any_dress(tmp_path: Path) -> None:
     path.write_text("code\n1\n01\n 1.0 \n2e1\n1.5\nx\n")
     assert cells(path, domain) == [(0,), (0,), (0,), (1,), (2,), (2,)]
     assert cells(pa.table({"code": [1.0, None, 20.0]}), domain) == [(0,), (2,), (1,)]
+    zero = Domain([Categorical("code", [0], outside="other")])
+    assert cells(pa.table({"code": [0.0, -0.0]}), zero) == [(0,), (0,)]
     text = Domain([Categorical("code", ["1", "x", "true", "0.5"], outside="other")])
     assert cells(pa.table({"code": [1, 2]}), text) == [(0,), (4,)]
     assert cells(pa.table({"code": [1.0, 0.5, None]}), text) == [(0,), (3,), (4,)]

@@ -59,7 +59,7 @@ class Categorical(Attribute):
         from noisewright.domain import columns
 
         if self.storage == "number":
-            numbers = columns.numbers(self.name, values)
+            numbers = columns.numbers(self.name, values) + 0.0  # minus zero is zero
             column, missing = pa.array(numbers), np.isnan(numbers)
             declared = pa.array([float(value) for value in self.values])
         else:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisewright.errors import DomainError
+from noisewright.errors import DomainError, withheld
 
 Floats = npt.NDArray[np.float64]
 _TICKS_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -25,13 +25,14 @@ def arrow(name: str, values: Any) -> pa.Array:
     elif isinstance(values, pa.Array):
         array = values
     else:
-        try:
-            array = pa.array(values, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            raise DomainError(
+        array = withheld(
+            lambda: pa.array(values, from_pandas=True),
+            (pa.ArrowException, TypeError, ValueError, OverflowError),
+            DomainError(
                 f"attribute {name!r}: its values must all be of one simple type "
                 "(text, numbers, truth values or dates)"
-            ) from None
+            ),
+        )
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if pa.types.is_dictionary(array.type):
@@ -63,10 +64,8 @@ def texts(name: str, values: Any) -> pa.Array:
         return pc.if_else(missing, pa.scalar(None, pa.string()), text)
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):
         raise _wrong_type(name, "text")
-    try:
-        return array.cast(pa.string())
-    except pa.ArrowException:
-        raise _wrong_type(name, "text") from None
+    wrong = _wrong_type(name, "text")
+    return withheld(lambda: array.cast(pa.string()), pa.ArrowException, wrong)
 
 
 def booleans(name: str, values: Any) -> Floats:

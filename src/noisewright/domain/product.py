@@ -82,11 +82,10 @@ class Domain:
 
     def index(self, name: str) -> int:
         """Return the position of the attribute of that name."""
-        try:
-            return self.names.index(name)
-        except ValueError:
+        if name not in self.names:
             remedy = f"the domain has {', '.join(self.names)}"
-            raise InvalidParameter("attribute", name, "is not in the domain", remedy) from None
+            raise InvalidParameter("attribute", name, "is not in the domain", remedy)
+        return self.names.index(name)
 
     def find(self, name: str) -> tuple[int, Level | None]:
         """Return the position of the attribute that has the name, or a level of that name."""

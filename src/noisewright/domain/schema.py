@@ -147,7 +147,14 @@ def _represent_list(dumper: _Dumper, items: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=flow)
 
 
+def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+    """Write text with line breaks and the like in escapes: in other styles some are folded away."""
+    style = None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
 _Dumper.add_representer(list, _represent_list)
+_Dumper.add_representer(str, _represent_text)
 
 
 def load_yaml(source: str | Path) -> Any:

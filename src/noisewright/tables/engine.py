@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from noisewright.domain import Attribute, Domain, Numeric
-from noisewright.errors import DomainError, InvalidParameter, TooLarge
+from noisewright.errors import DomainError, InvalidParameter, TooLarge, withheld
 from noisewright.tables.reading import read_as
 from noisewright.tables.source import Source, Table, connect, open_table, unreadable
 
@@ -30,6 +30,7 @@ Codes = npt.NDArray[np.unsignedinteger[Any]]
 _MOST_CELLS = 2**27  # one GiB of counts
 _CELLS_A_BATCH = 2**24  # rows × columns held as Arrow at once: some hundred MB of text
 _MOST_ROWS_A_BATCH = 2**20
+_FAILURES = (duckdb.Error, pa.ArrowException, OSError)
 
 
 class DuckDBCounter:
@@ -150,12 +151,12 @@ def _batches(table: Table, expressions: list[str]) -> Iterator[pa.RecordBatch]:
     """Stream the expressions; an engine's own exception quotes cells and never gets out."""
     selected = ", ".join(f"{expression} AS c{i}" for i, expression in enumerate(expressions))
     rows = min(_MOST_ROWS_A_BATCH, max(2048, _CELLS_A_BATCH // len(expressions)))
-    try:
-        reader = iter(table.relation.project(selected).to_arrow_reader(rows))
-        while (batch := next(reader, None)) is not None:
-            yield batch
-    except (duckdb.Error, pa.ArrowException, OSError):
-        raise unreadable(table.description) from None
+    error = unreadable(table.description)
+    reader = withheld(
+        lambda: iter(table.relation.project(selected).to_arrow_reader(rows)), _FAILURES, error
+    )
+    while (batch := withheld(lambda: next(reader, None), _FAILURES, error)) is not None:
+        yield batch
 
 
 def _typed(table: Table, attribute: Attribute) -> str:

@@ -13,13 +13,14 @@ import glob
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from noisewright.errors import DomainError, FileFormatError, InvalidParameter
+from noisewright.errors import DomainError, FileFormatError, InvalidParameter, withheld
 
 Source = Any  # a path, a glob, a list of paths, an Arrow table, a frame or a DuckDB relation
 _DELIMITERS = (",", ";", "\t", "|")
@@ -75,7 +76,8 @@ def open_table(
     if isinstance(source, str | Path):
         return _open_files(connection, _expand(source), names)
     if isinstance(source, list | tuple) and source:
-        if not all(isinstance(path, str | Path) for path in source):
+        # A list without suffixes is more likely one of values, which no message may repeat.
+        if not all(isinstance(path, str | Path) and Path(path).suffix for path in source):
             raise InvalidParameter("table", type(source).__name__, "must be a list of paths alone")
         return _open_files(connection, [p for path in source for p in _expand(path)], names)
     return _from_arrow(connection, _to_arrow(source, names))
@@ -100,13 +102,15 @@ def _open_files(
     formats = {_format(path) for path in paths}
     if len(formats) > 1:
         raise InvalidParameter("table", [p.name for p in paths], "must all be of one format")
+    if len({path.resolve() for path in paths}) < len(paths):
+        rule = "must name every file once: each person counts once"
+        raise InvalidParameter("table", [p.name for p in paths], rule)
     description = repr(str(paths[0])) + (" and others" if len(paths) > 1 else "")
     patterns = [glob.escape(str(path)) for path in paths]
     if formats == {"parquet"}:
-        try:
-            relation = connection.read_parquet(patterns)
-        except duckdb.Error:
-            raise unreadable(description) from None
+        relation = withheld(
+            lambda: connection.read_parquet(patterns), duckdb.Error, unreadable(description)
+        )
         return Table(relation, tuple(relation.columns), description)
     columns, delimiter = _common_header(paths, names)
     relation = connection.read_csv(
@@ -145,12 +149,9 @@ def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """Return the first line's fields and the delimiter that makes the most of it."""
     best: tuple[tuple[bool, int], tuple[str, ...], str] | None = None
     for delimiter in _DELIMITERS:
-        try:
-            with pa.input_stream(str(path)) as stream:
-                lines = (line.decode("utf-8-sig") for line in io.BufferedReader(stream))
-                first = next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True), [])
-        except (OSError, UnicodeDecodeError, csv.Error):
-            raise unreadable(repr(str(path))) from None
+        read = partial(_first_record, path, delimiter)
+        failures = OSError, UnicodeDecodeError, csv.Error
+        first = withheld(read, failures, unreadable(repr(str(path))))
         fields = tuple(field.strip() for field in first)
         rank = (bool(names) and set(names) <= set(fields), len(fields))
         if best is None or rank > best[0]:
@@ -160,40 +161,56 @@ def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
     return best[1:]
 
 
-def _to_arrow(source: Source, names: Sequence[str]) -> pa.Table:
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    if isinstance(source, pa.RecordBatchReader):
-        source = source.read_all()
-    if isinstance(source, pa.Table):
-        return source
-    import narwhals as nw
+def _first_record(path: Path, delimiter: str) -> list[str]:
+    with pa.input_stream(str(path)) as stream:
+        lines = (line.decode("utf-8-sig") for line in io.BufferedReader(stream))
+        return next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True), [])
 
-    try:
-        frame = nw.from_native(source)
-    except TypeError:
+
+def _to_arrow(source: Source, names: Sequence[str]) -> pa.Table:
+    # Conversions fail in many ways, all of which quote cells, or names that may be a record.
+    table = withheld(
+        lambda: _converted(source, names),
+        Exception,
+        DomainError(
+            "the table cannot be converted; its columns must have different names of text and each "
+            "hold values of one type (convert mixed ones to text)"
+        ),
+    )
+    if table is None:
         raise InvalidParameter(
             "table",
             type(source).__name__,
             "must be a CSV or Parquet path, an Arrow table, a pandas or polars frame or a DuckDB "
             "relation",
-        ) from None
-    frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
-    known = [name for name in frame.columns if name in names] or list(frame.columns)
-    try:
-        table: pa.Table = frame.select(known).to_arrow()
-    except Exception:  # conversions of mixed columns fail in many ways, all of which quote cells
-        raise DomainError(
-            f"the frame's columns ({', '.join(known)}) must each hold values of one type; convert "
-            "the mixed ones to text"
-        ) from None
+        )
     return table
+
+
+def _converted(source: Source, names: Sequence[str]) -> pa.Table | None:
+    """Return the source as an Arrow table, or None where it is no table."""
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    if isinstance(source, pa.RecordBatchReader):
+        return source.read_all()
+    if isinstance(source, pa.Table):
+        return source
+    import narwhals as nw
+
+    frame = nw.from_native(source, pass_through=True)
+    frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    known = [name for name in frame.columns if name in names] or list(frame.columns)
+    return frame.select(known).to_arrow()
 
 
 def _from_arrow(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> Table:
     names = tuple(table.column_names)
     # DuckDB renames columns that differ in case alone; give it names that cannot clash.
-    relation = connection.from_arrow(table.rename_columns([f"c{i}" for i in range(len(names))]))
+    renamed = table.rename_columns([f"c{i}" for i in range(len(names))])
+    error = DomainError("the table has a column of a type that cannot be read; convert it to text")
+    relation = withheld(lambda: connection.from_arrow(renamed), duckdb.Error, error)
     return Table(relation, names, "the table")
 
 

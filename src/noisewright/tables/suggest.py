@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import duckdb
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
-from noisewright.errors import DomainError
+from noisewright.errors import DomainError, withheld
 from noisewright.tables.reading import read_as
 from noisewright.tables.source import Source, Table, connect, open_table, unreadable
 
@@ -50,10 +50,11 @@ def suggest_schema(source: Source) -> Draft:
     """Draft a schema, marked as not reviewed, from a table."""
     with closing(connect()) as connection:
         table = open_table(connection, source)
-        try:
-            drafted = {name: _draft(_look(table, name)) for name in table.names}
-        except duckdb.Error:
-            raise unreadable(table.description) from None
+        drafted = withheld(
+            lambda: {name: _draft(_look(table, name)) for name in table.names},
+            duckdb.Error,
+            unreadable(table.description),
+        )
     for name, times in Counter(table.names).items():
         if times > 1 or not name:
             drafted[name] = "its name is empty or not unique"
@@ -141,7 +142,8 @@ def _unused(column: _Column) -> str:
 
 def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
     """Return about ten cells between round numbers."""
-    rough = max(high / _BINS - low / _BINS, 1e-300) if high > low else 1.0
+    rough = high / _BINS - low / _BINS if high > low else 1.0
+    rough = max(rough, 2.0**-40 * max(abs(low), abs(high)), 1e-300)  # edges must differ as floats
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     step = max(step, 1.0) if whole else step
