@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
     from noisewright.norm.approximate import approximate_norm
     from noisewright.norm.factorize import factorize
     from noisewright.norm.result import Factorization
+    from noisewright.planning.postprocess import post_process
     from noisewright.planning.targets import Target
     from noisewright.privacy.budget import Privacy
     from noisewright.report import report
@@ -39,6 +40,7 @@ _HOMES = {
     "load": "noisewright.api",
     "plan": "noisewright.api",
     "plan_for": "noisewright.api",
+    "post_process": "noisewright.planning.postprocess",
     "report": "noisewright.report",
     "workload": "noisewright.workload",
 }
@@ -61,6 +63,7 @@ __all__ = [
     "load",
     "plan",
     "plan_for",
+    "post_process",
     "report",
     "workload",
 ]

@@ -28,7 +28,7 @@ def repeated(p: CentralPlan, x: np.ndarray, seed: int, releases: int = RELEASES)
     exact = p.strategy.measure(p._marginals(x, None))
     laws = p.strategy.laws(p.law)
     noise = [law.sample((len(e), releases), source) for e, law in zip(exact, laws, strict=True)]
-    return p._answers([e[:, None] + n for e, n in zip(exact, noise, strict=True)]).T
+    return p.answer([e[:, None] + n for e, n in zip(exact, noise, strict=True)]).T
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -18,24 +18,60 @@ _SHOWN = 20
     "-o", "--output", type=click.Path(dir_okay=False), required=True,
     help="Answers: CSV, or Parquet by suffix. What was spent goes beside it in .meta.json.",
 )  # fmt: skip
+@click.option("--nonnegative", is_flag=True, help="Fit one non-negative histogram to all answers.")
+@click.option("--integer", is_flag=True, help="The same in whole numbers that keep their total.")
+@click.option("--suppress", type=float, help="Leave out answers with a larger relative error.")
+@click.option("--invariant", "declared", multiple=True, help='Public value: "LABEL = NUMBER".')
 @json_option
-def release(plan_file: str, table: str, output: str, as_json: bool) -> None:
+def release(plan_file: str, table: str, output: str, as_json: bool, **choices: Any) -> None:
     """Answer the queries of PLAN from TABLE (CSV or Parquet, one row per person).
 
-    Every run draws fresh noise and spends the plan's budget once more.
+    Every run draws fresh noise and spends the plan's budget once more. The options change answers
+    after the noise, without reading the table again; the metadata says what that does to intervals.
     """
     import noisewright as nw
     from noisewright.files import check_writable
 
     check_writable(output)
     loaded = nw.load(plan_file)
+    after = _post_processing(loaded, choices)
     with progress("counting and adding noise"):
         released = loaded.release(table)
+        if after:
+            released = nw.post_process(loaded, released, **after)
         beside = released.write(output)
     if as_json:
         print_json({**released.metadata, "answers": output, "metadata": str(beside)})
     else:
         _show(released, output, str(beside))
+
+
+def _post_processing(loaded: Any, choices: dict[str, Any]) -> dict[str, Any]:
+    """The steps chosen, checked before any budget is spent."""
+    from noisewright.planning.postprocess import check_steps
+
+    declared = dict(map(_invariant, choices["declared"]))
+    steps = {name: choices[name] for name in ("nonnegative", "integer", "suppress")}
+    after = {name: value for name, value in steps.items() if value not in (None, False)}
+    after |= {"invariants": declared} if declared else {}
+    if after:
+        whole = bool(after.get("nonnegative") or after.get("integer"))
+        check_steps(
+            loaded, invariants=declared, nonnegative=whole, suppress=after.get("suppress")
+        )
+    return after
+
+
+def _invariant(text: str) -> tuple[str, float]:
+    from noisewright.errors import InvalidParameter
+
+    label, _, number = text.rpartition("=")
+    try:
+        return label.strip(), float(number)
+    except ValueError:
+        raise InvalidParameter(
+            "invariant", text, "must read LABEL = NUMBER", "use a label as it is released"
+        ) from None
 
 
 def _show(released: Any, output: str, beside: str) -> None:

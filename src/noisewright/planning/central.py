@@ -34,7 +34,7 @@ from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.source import ByteSource
-from noisewright.workload import Workload
+from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions, query_labels
 from noisewright.workload.terms import Term, terms
@@ -77,6 +77,13 @@ class CentralPlan:
         return self.workload.plain_terms()
 
     @property
+    def plain_workload(self) -> Workload:
+        """The queries as they are answered, without the weights of named questions."""
+        if isinstance(self.workload, Questions):
+            return stack(self.workload.plain_parts())
+        return self.workload
+
+    @property
     def _joint(self) -> bool:
         """Whether the strategy sees all cells on one axis, whatever the attributes."""
         return self.strategy.sizes != self.sizes
@@ -115,7 +122,7 @@ class CentralPlan:
                     self.strategy.blocks, self.strategy.laws(self.law), strict=True
                 )
             ]
-            return (self._answers(noise) / safe[:, None]).T
+            return (self.answer(noise) / safe[:, None]).T
 
         # Public simulation of the error law: nothing here touches data, so a fixed seed is right
         # and makes a plan's forecast reproducible.
@@ -126,7 +133,8 @@ class CentralPlan:
             return rng.laplace(scale=np.sqrt(0.5), size=shape)
         return rng.standard_normal(shape)
 
-    def _answers(self, measured: list[npt.NDArray[Any]]) -> FloatArray:
+    def answer(self, measured: list[npt.NDArray[Any]]) -> FloatArray:
+        """Least-squares answers from measurements, or their effect on the answers: a linear map."""
         return np.concatenate(self.strategy.answers(self.terms, measured))
 
     @property
@@ -199,7 +207,7 @@ class CentralPlan:
         noisy = [(value + drawn).astype(np.float64) for value, drawn in pairs]
         std = np.sqrt(self.variances)
         return Release(
-            answers=self._answers(noisy),
+            answers=self.answer(noisy),
             std=std,
             halfwidth=self._halfwidth(std),
             simultaneous_halfwidth=self._multiplier * std,

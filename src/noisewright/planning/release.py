@@ -43,6 +43,14 @@ class ReleasedTable:
 
 
 @dataclass(frozen=True, eq=False)
+class Bounds:
+    """Lower and upper ends of intervals: for each answer by itself, and for all at once."""
+
+    each: tuple[FloatArray, FloatArray]
+    all: tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
 class Release:
     """Answers in the order of the workload's queries.
 
@@ -57,6 +65,18 @@ class Release:
     tables: tuple[ReleasedTable, ...]
     metadata: Mapping[str, Any]
     _labels: Any
+    bounds: Bounds | None = None
+
+    @cached_property
+    def intervals(self) -> Bounds:
+        """Ends of all intervals: around the answers, or as post-processing left them."""
+        if self.bounds is not None:
+            return self.bounds
+        each, everywhere = self.halfwidth, self.simultaneous_halfwidth
+        return Bounds(
+            (self.answers - each, self.answers + each),
+            (self.answers - everywhere, self.answers + everywhere),
+        )
 
     @cached_property
     def labels(self) -> list[str]:
@@ -67,16 +87,13 @@ class Release:
         """The answers as an Arrow table."""
         import pyarrow as pa
 
+        bounds = self.intervals
         names = np.repeat([t.name for t in self.tables], [t.queries for t in self.tables])
         columns = [
             pa.array(names, type=pa.string()).dictionary_encode(),
             pa.array(self.labels, type=pa.string()),
-            self.answers,
-            self.std,
-            self.answers - self.halfwidth,
-            self.answers + self.halfwidth,
-            self.answers - self.simultaneous_halfwidth,
-            self.answers + self.simultaneous_halfwidth,
+            *(_with_gaps(values) for values in (self.answers, self.std)),
+            *(_with_gaps(end) for ends in (bounds.each, bounds.all) for end in ends),
         ]
         return pa.table(dict(zip(COLUMNS, columns, strict=True)))
 
@@ -134,3 +151,10 @@ def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
         Axis(domain.names[i], kinds[type(factor)], domain.attributes[i].labels)
         for i, factor in zip(term.attributes, term.factors, strict=True)
     )
+
+
+def _with_gaps(values: FloatArray) -> Any:
+    """Suppressed answers as missing values."""
+    import pyarrow as pa
+
+    return pa.array(values, mask=np.isnan(values))

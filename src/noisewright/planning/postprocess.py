@@ -1,0 +1,200 @@
+"""Releases made fit for print: declared values, non-negative, whole numbers, suppression.
+
+Everything here is post-processing of answers that already are private; no data is read. What each
+step does to intervals is recorded in the release's metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate.conditions import check_agreement, condition, fixes_total
+from noisewright.estimate.nonnegative import (
+    LARGEST_HISTOGRAM,
+    nonnegative_histogram,
+    whole_numbers,
+)
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.release import Bounds, Release
+from noisewright.workload import Workload
+from noisewright.workload.base import FloatArray
+
+_CROSS_LIMIT = 2**26
+_CONDITION_CELLS = 2**20
+_SCAN_ENTRIES = 2**24
+
+EFFECTS = {
+    "invariants": "declared values are exact; other intervals are narrowed by conditioning on them",
+    "nonnegative": "intervals are those before the fit, cut at zero and widened to hold the answer",
+    "integer": "intervals are those before rounding, widened to hold the answer",
+    "suppress": "answers with too large a relative standard error are left out, with intervals",
+}
+
+
+def post_process(
+    plan: CentralPlan,
+    release: Release,
+    *,
+    invariants: Mapping[str, float] | None = None,
+    nonnegative: bool = False,
+    integer: bool = False,
+    suppress: float | None = None,
+) -> Release:
+    """Apply the chosen steps, in this order.
+
+    `invariants` maps queries (by label) to values that are public knowledge, never read from the
+    data; those that fix the number of people need replace-one neighbours. `nonnegative` fits one
+    non-negative histogram, so all answers stay consistent; `integer` makes it one of whole numbers
+    with the same total. `suppress` leaves out answers whose standard error exceeds that share.
+    """
+    check_steps(plan, invariants=invariants, nonnegative=nonnegative or integer, suppress=suppress)
+    answers, std = release.answers.copy(), release.std.copy()
+    total = None
+    if invariants:
+        answers, std, total = _condition(plan, release, dict(invariants))
+    scale = np.divide(std, release.std, out=np.zeros_like(std), where=release.std > 0)
+    half, wide = release.halfwidth * scale, release.simultaneous_halfwidth * scale
+    centre = answers
+    if nonnegative or integer:
+        answers = _fitted(plan, answers, std, total, integer)
+    floor = 0.0 if (nonnegative or integer) and _only_sums(plan.plain_workload) else -np.inf
+    bounds = Bounds(
+        *(_around(centre, answers, width, floor) for width in (half, wide)),
+    )
+    chosen = {"invariants": dict(invariants or {}), "nonnegative": nonnegative or integer}
+    chosen |= {"integer": integer, "suppress": suppress}
+    if suppress is not None:
+        answers, std, bounds = _suppressed(answers, std, bounds, suppress)
+    steps = {name: value for name, value in chosen.items() if value not in (False, None, {})}
+    record = {"steps": steps, "effects": {name: EFFECTS[name] for name in steps}}
+    return replace(
+        release,
+        answers=answers,
+        std=std,
+        halfwidth=half,
+        simultaneous_halfwidth=wide,
+        bounds=bounds,
+        metadata={**release.metadata, "post_processing": record},
+    )
+
+
+def check_steps(
+    plan: CentralPlan,
+    *,
+    invariants: Mapping[str, float] | None = None,
+    nonnegative: bool = False,
+    suppress: float | None = None,
+) -> None:
+    """Refuse steps that cannot be taken; ask this before a release spends its budget."""
+    if suppress is not None and not (np.isfinite(suppress) and suppress > 0):
+        raise InvalidParameter("suppress", suppress, "must be a positive share", "0.3 means 30 %")
+    if nonnegative and plan.workload.size > LARGEST_HISTOGRAM:
+        raise TooLarge(
+            f"a non-negative histogram over {plan.workload.size} cells is too large to fit (limit "
+            f"{LARGEST_HISTOGRAM}); release fewer attributes at once"
+        )
+    if not invariants:
+        return
+    _, rows, declared = _declared(plan, invariants)
+    check_agreement(rows, declared)
+    if fixes_total(rows) and plan.privacy.neighbours != "replace-one":
+        raise InvalidParameter(
+            "invariants",
+            list(invariants),
+            "fix the number of people, which add-remove neighbours keep private",
+            "plan with neighbours='replace-one'",
+        )
+    _check_cross(plan)
+
+
+def _declared(
+    plan: CentralPlan, invariants: Mapping[str, float]
+) -> tuple[list[int], FloatArray, FloatArray]:
+    """Numbers of the declared queries, their rows over cells, and their values."""
+    if plan.workload.size > _CONDITION_CELLS:
+        raise TooLarge(f"invariants are checked over at most {_CONDITION_CELLS} cells")
+    labels = {label: number for number, label in enumerate(plan.labels())}
+    unknown = [label for label in invariants if label not in labels]
+    if unknown:
+        raise InvalidParameter(
+            "invariants", unknown[0], "is no query of the release", "use a label as it is released"
+        )
+    numbers = [labels[label] for label in invariants]
+    rows = np.concatenate([plan.plain_workload.rows(k, k + 1) for k in numbers])
+    return numbers, rows, np.array([float(value) for value in invariants.values()])
+
+
+def _condition(
+    plan: CentralPlan, release: Release, invariants: Mapping[str, float]
+) -> tuple[FloatArray, FloatArray, float | None]:
+    numbers, rows, declared = _declared(plan, invariants)
+    cross = covariance_with(plan, numbers)
+    found = condition(release.answers, release.std**2, cross, numbers, rows, declared)
+    sums = [number for number, row in zip(numbers, rows, strict=True) if (row == 1).all()]
+    return found.answers, found.std, float(found.answers[sums[0]]) if sums else None
+
+
+def _check_cross(plan: CentralPlan) -> None:
+    largest = max(block.rows for block in plan.strategy.blocks)
+    if plan.workload.queries * largest > _CROSS_LIMIT:
+        raise TooLarge("covariances of so many answers are too large; declare fewer tables at once")
+
+
+def covariance_with(plan: CentralPlan, numbers: list[int]) -> FloatArray:
+    """Covariance of all answers with some of them, block by block."""
+    _check_cross(plan)
+    strategy = plan.strategy
+    result = np.zeros((plan.workload.queries, len(numbers)))
+    for number, (block, law) in enumerate(
+        zip(strategy.blocks, strategy.laws(plan.law), strict=True)
+    ):
+        units = [np.zeros((b.rows, block.rows)) for b in strategy.blocks]
+        units[number] = np.eye(block.rows)
+        part = plan.answer(units)
+        result += law.variance * (part @ part[numbers].T)
+    return result
+
+
+def _fitted(
+    plan: CentralPlan, answers: FloatArray, std: FloatArray, total: float | None, integer: bool
+) -> FloatArray:
+    histogram = nonnegative_histogram(plan.plain_workload, answers, std, total).histogram
+    if integer:
+        wanted = None if total is None else round(total)
+        histogram = whole_numbers(histogram, wanted).astype(np.float64)
+    return np.asarray(plan.plain_workload.matvec(histogram), dtype=np.float64)
+
+
+def _only_sums(workload: Workload) -> bool:
+    """Whether every query adds up people, so that no true answer is negative."""
+    step = max(1, _SCAN_ENTRIES // max(1, workload.size))
+    starts = range(0, workload.queries, step)
+    return all(float(workload.rows(s, s + step).min(initial=0.0)) >= 0 for s in starts)
+
+
+def _around(
+    centre: FloatArray, answers: FloatArray, width: FloatArray, floor: float
+) -> tuple[FloatArray, FloatArray]:
+    """An interval that still covers the truth as before, and holds the answer given."""
+    lower = np.maximum(centre - width, floor)
+    upper = np.maximum(centre + width, floor)
+    return np.minimum(lower, answers), np.maximum(upper, answers)
+
+
+def _suppressed(
+    answers: FloatArray, std: FloatArray, bounds: Bounds, share: float
+) -> tuple[FloatArray, FloatArray, Bounds]:
+    hidden = std > share * np.abs(answers)
+
+    def masked(values: FloatArray) -> FloatArray:
+        return np.where(hidden, np.nan, values)
+
+    kept = Bounds(
+        (masked(bounds.each[0]), masked(bounds.each[1])),
+        (masked(bounds.all[0]), masked(bounds.all[1])),
+    )
+    return masked(answers), masked(std), kept
