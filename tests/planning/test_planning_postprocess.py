@@ -97,3 +97,31 @@ def test_impossible_declarations_are_refused() -> None:
     other = private._release(np.arange(6), None, SeededSource(3))
     with pytest.raises(InvalidParameter, match="number of people"):
         post_process(private, other, invariants={"[0..5]": 15})
+
+
+def test_the_command_line_checks_before_it_spends(tmp_path) -> None:
+    import json
+
+    from click.testing import CliRunner
+
+    from noisewright.cli import main
+
+    schema = tmp_path / "s.yaml"
+    schema.write_text("attributes:\n  - {name: sex, kind: categorical, values: [F, M]}\n")
+    queries = tmp_path / "q.yaml"
+    queries.write_text("queries:\n  - histogram: sex\n  - total: true\n")
+    table = tmp_path / "t.csv"
+    table.write_text("sex\n" + "F\n" * 30 + "M\n" * 20)
+    made = tmp_path / "p.nw"
+    runner = CliRunner()
+    base = ["plan", "--queries", str(queries), "--schema", str(schema), "--rho", "1"]
+    code = runner.invoke(main, [*base, "--neighbours", "replace-one", "-o", str(made)])
+    assert code.exit_code == 0, code.stderr
+    out = tmp_path / "a.csv"
+    release = ["release", str(made), str(table), "-o", str(out), "--json"]
+    bad = runner.invoke(main, [*release, "--invariant", "nobody = 3"])
+    assert bad.exit_code == 2
+    assert not out.exists()
+    good = runner.invoke(main, [*release, "--integer", "--suppress", "0.9"])
+    assert good.exit_code == 0, good.stderr
+    assert "integer" in json.loads(good.stdout)["post_processing"]["steps"]

@@ -56,9 +56,7 @@ def _post_processing(loaded: Any, choices: dict[str, Any]) -> dict[str, Any]:
     after |= {"invariants": declared} if declared else {}
     if after:
         whole = bool(after.get("nonnegative") or after.get("integer"))
-        check_steps(
-            loaded, invariants=declared, nonnegative=whole, suppress=after.get("suppress")
-        )
+        check_steps(loaded, invariants=declared, nonnegative=whole, suppress=after.get("suppress"))
     return after
 
 
