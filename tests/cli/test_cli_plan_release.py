@@ -145,6 +145,23 @@ def test_a_truncated_plan_and_an_unwritable_output_are_refused(here: Path) -> No
     assert not Path("answers.csv").exists()
 
 
+def test_nothing_is_counted_when_the_record_cannot_be_written(here: Path) -> None:
+    planned()
+    Path("answers.csv.meta.json").mkdir()
+    result = run("release", "p.nw", "absent.csv", "-o", "answers.csv")
+    assert result.exit_code == 2
+    assert "meta.json" in result.stderr
+
+
+@pytest.mark.parametrize("output", ["people.csv", "./p.nw"])
+def test_inputs_are_never_overwritten(here: Path, output: str) -> None:
+    planned()
+    result = run("release", "p.nw", "people.csv", "-o", output)
+    assert result.exit_code == 2
+    assert "is read from" in result.stderr
+    assert Path("people.csv").read_text() == TABLE
+
+
 def test_a_draft_schema_cannot_be_planned_from(here: Path) -> None:
     Path("schema.yaml").write_text(SCHEMA.replace("reviewed: true", "reviewed: false"))
     result = planned()

@@ -143,7 +143,7 @@ def show(made: Any, output: str | None, binding: str | None = None) -> None:
         ("root mean square error", f"{forecast.rmse:,.2f} people"),
         ("largest standard error", f"{forecast.max:,.2f} people"),
         (f"certified ({forecast.error})", bound),
-        ("solver", made.planned.status),
+        ("solver", made.status),
     ]
     if binding is not None:
         rows.append(("decided by", binding))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,8 +32,11 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     """
     import noisewright as nw
     from noisewright.files import check_writable
+    from noisewright.planning.release import metadata_path
 
+    _refuse_inputs(output, plan_file, table)
     check_writable(output)
+    check_writable(metadata_path(output))
     loaded = nw.load(plan_file)
     after = _post_processing(loaded, choices)
     with progress("counting and adding noise"):
@@ -70,6 +74,13 @@ def _invariant(text: str) -> tuple[str, float]:
         raise InvalidParameter(
             "invariant", text, "must read LABEL = NUMBER", "use a label as it is released"
         ) from None
+
+
+def _refuse_inputs(output: str, *inputs: str) -> None:
+    from noisewright.errors import InvalidParameter
+
+    if Path(output).resolve() in {Path(file).resolve() for file in inputs}:
+        raise InvalidParameter("output", output, "is read from", "choose another path")
 
 
 def _show(released: Any, output: str, beside: str) -> None:

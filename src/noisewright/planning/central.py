@@ -186,6 +186,13 @@ class CentralPlan:
             return None
         return bound * self._unit_noise_deviation()
 
+    @property
+    def status(self) -> str:
+        """How the search for the strategy ended; what it says of optima is for its neighbours."""
+        if self.planned.neighbours == self.privacy.neighbours:
+            return self.planned.status
+        return f"planned for {self.planned.neighbours}: {self.planned.status}"
+
     def _loss(self, achieved: float) -> float | None:
         """Relative cost of the integer grid in the plan's own error."""
         if self.planned.neighbours != self.privacy.neighbours:
@@ -217,6 +224,8 @@ class CentralPlan:
         )
 
     def _marginals(self, data: Any, counter: Counter | None) -> Any:
+        if self.domain is not None:
+            self.domain.require_reviewed()  # its labels are published, whatever the data's form
         if is_histogram(data):
             counts = checked_histogram(data, self.strategy.sizes)
             return lambda table: histogram_marginal(counts, table)
@@ -227,7 +236,6 @@ class CentralPlan:
                 "is a table, and this plan knows no domain",
                 "plan with domain=..., or give a histogram of integer counts",
             )
-        self.domain.require_reviewed()
         engine = counter or self.counter
         if engine is None:
             raise InvalidParameter(
@@ -304,7 +312,7 @@ class CentralPlan:
             "queries": self.workload.queries,
             "size": prod(self.sizes),
             "noise": self.law.to_dict(),
-            "status": self.planned.status,
+            "status": self.status,
             "seconds": self.seconds,
         }
 
@@ -329,7 +337,8 @@ def _error_name(norm: float) -> str:
 
 
 def check_answerable(plan: CentralPlan) -> CentralPlan:
-    """Refuse, before anything is spent, a plan whose strategy misses one of its own queries."""
+    """Refuse, before anything is spent, a plan without noise or that misses its own queries."""
+    _ = plan.law  # refuses budgets for which no noise can be drawn
     start = 0
     for term in plan.terms:
         plan.strategy.check_reach(term, start)

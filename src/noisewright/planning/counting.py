@@ -50,7 +50,8 @@ def checked_histogram(data: Any, sizes: tuple[int, ...]) -> Integers:
     whole = np.issubdtype(counts.dtype, np.integer) or (
         np.issubdtype(counts.dtype, np.floating) and bool((counts == np.rint(counts)).all())
     )
-    if not whole or bool((counts < 0).any()) or bool((np.abs(counts) >= 2**53).any()):
+    # Together, not only each: sums over cells must be exact as well.
+    if not whole or bool((counts < 0).any()) or float(counts.sum(dtype=np.float64)) >= 2**53:
         raise InvalidParameter(
             "histogram",
             "array",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from noisewright.domain import Domain
-from noisewright.files import replacing, write_text
+from noisewright.files import check_writable, replacing, write_text
 from noisewright.workload import Identity, Prefix, Ranges, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
@@ -114,7 +114,11 @@ class Release:
         """Write the answers (CSV, or Parquet by suffix) and `<path>.meta.json` beside them."""
         import msgspec
 
-        target = Path(path)
+        target, beside = Path(path), metadata_path(path)
+        check_writable(target)
+        encoded = msgspec.json.format(msgspec.json.encode(dict(self.metadata)), indent=2)
+        # First what was spent: answers must never be found without it.
+        write_text(beside, encoded.decode() + "\n")
         with replacing(target) as temporary:
             if target.suffix == ".parquet":
                 import pyarrow.parquet as parquet
@@ -126,9 +130,6 @@ class Release:
                 table = self.to_arrow()
                 plain = table.set_column(0, "table", table["table"].cast("string"))
                 csv.write_csv(plain, temporary)
-        encoded = msgspec.json.format(msgspec.json.encode(dict(self.metadata)), indent=2)
-        beside = target.with_name(target.name + ".meta.json")
-        write_text(beside, encoded.decode() + "\n")
         return beside
 
     def __len__(self) -> int:
@@ -136,6 +137,12 @@ class Release:
 
     def _repr_html_(self) -> str:
         return str(self.to_pandas().head(20).to_html(index=False))
+
+
+def metadata_path(path: str | Path) -> Path:
+    """Where the record of what was spent on the answers at `path` is written."""
+    target = Path(path)
+    return target.with_name(target.name + ".meta.json")
 
 
 def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:

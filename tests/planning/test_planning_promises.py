@@ -1,0 +1,113 @@
+"""What a release may never do, whatever file, histogram or path it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from noisewright.domain import Categorical, Domain
+from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.make import plan
+from noisewright.planning.store import _read, load, write_plan
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import guarantee
+
+APPROXIMATE = Privacy(epsilon=1, delta=1e-9)
+REPLACE_ONE = Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")
+
+
+def edited(file: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> CentralPlan:
+    """The plan in a file after someone has edited it and written a matching digest."""
+    plan("marginals:3x2:<=2", APPROXIMATE).save(file)
+    header, arrays = _read(file)
+    change(header, arrays)
+    write_plan(file, header.pop("model"), header, arrays)
+    loaded = load(file)
+    assert isinstance(loaded, CentralPlan)
+    return loaded
+
+
+def quieter(header: dict[str, Any], _: dict[str, Any]) -> None:
+    for block in header["strategy"]["blocks"]:
+        block[2] /= 1000
+
+
+def louder(_: dict[str, Any], arrays: dict[str, Any]) -> None:
+    for name in arrays:
+        arrays[name] = 1000 * arrays[name]
+
+
+@pytest.mark.parametrize("change", [quieter, louder])
+def test_the_noise_of_an_edited_plan_still_keeps_its_promise(tmp_path: Path, change: Any) -> None:
+    """Nothing in a file says how much noise to draw: it follows from what will be measured."""
+    made = edited(tmp_path / "p.nw", change)
+    moved = Fraction(0)
+    for block, law in zip(made.strategy.blocks, made.strategy.laws(made.law), strict=True):
+        column = 1
+        for factor in block.factors:
+            column *= int((factor.astype(object) ** 2).sum(axis=0).max())
+        moved += column * (block.multiplier / Fraction(law.scale)) ** 2
+    unit = replace(made.law, scale=1.0)
+    kept = guarantee(unit, l2=float(moved) ** 0.5 * (1 - 1e-12), delta=1e-9)
+    assert kept.epsilon is not None
+    assert kept.epsilon <= 1
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [(2, -1.0), (2, float("nan")), (2, 0), (3, -8), (3, 0.5), (3, 0), (0, [7])],
+)
+def test_files_with_impossible_blocks_are_refused(tmp_path: Path, place: int, value: Any) -> None:
+    def change(header: dict[str, Any], _: dict[str, Any]) -> None:
+        header["strategy"]["blocks"][1][place] = value
+
+    with pytest.raises(NoisewrightError):
+        edited(tmp_path / "p.nw", change)
+
+
+def test_files_with_factors_of_another_type_are_refused(tmp_path: Path) -> None:
+    def change(_: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays["factor.0"] = 0.9 * arrays["factor.0"]
+
+    with pytest.raises(InvalidParameter, match="64-bit integers"):
+        edited(tmp_path / "p.nw", change)
+
+
+def test_a_draft_releases_nothing_even_from_a_histogram() -> None:
+    domain = Domain([Categorical("sex", ["F", "M"])])
+    made = plan("identity:2", APPROXIMATE, domain=domain)
+    draft = replace(made, domain=replace(domain, reviewed=False))
+    with pytest.raises(DomainError, match="draft"):
+        draft.release(np.array([1, 2]))
+
+
+def test_histograms_whose_sum_is_not_exact_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="histogram"):
+        plan("total:2048", APPROXIMATE).release(np.full(2048, 2**53 - 1))
+
+
+def test_answers_are_never_written_without_what_was_spent(tmp_path: Path) -> None:
+    release = plan("identity:2", APPROXIMATE).release(np.array([1, 2]))
+    (tmp_path / "answers.csv.meta.json").mkdir()
+    with pytest.raises(InvalidParameter, match="is a directory"):
+        release.write(tmp_path / "answers.csv")
+    assert not (tmp_path / "answers.csv").exists()
+
+
+def test_nothing_is_called_optimal_for_neighbours_it_was_not_planned_for() -> None:
+    made = plan("marginals:3x2:<=2", REPLACE_ONE)
+    assert made.summary()["ratio"] is None
+    assert made.summary()["status"].startswith("planned for add-remove")
+    assert plan("marginals:3x2:<=2", APPROXIMATE).status.startswith("optimal")
+
+
+def test_a_plan_that_can_draw_no_noise_is_refused_at_once() -> None:
+    with pytest.raises(InvalidParameter, match="needs no noise"):
+        plan("total:5", REPLACE_ONE)
