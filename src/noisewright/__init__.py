@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the same at run time
     from noisewright.api import compare, load, plan, plan_for
+    from noisewright.central.stream import plan_stream
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
     from noisewright.errors import NoisewrightError
     from noisewright.norm.approximate import approximate_norm
@@ -40,6 +41,7 @@ _HOMES = {
     "load": "noisewright.api",
     "plan": "noisewright.api",
     "plan_for": "noisewright.api",
+    "plan_stream": "noisewright.central.stream",
     "post_process": "noisewright.planning.postprocess",
     "report": "noisewright.report",
     "workload": "noisewright.workload",
@@ -63,6 +65,7 @@ __all__ = [
     "load",
     "plan",
     "plan_for",
+    "plan_stream",
     "post_process",
     "report",
     "workload",

@@ -1,0 +1,185 @@
+"""Continual release of a running count: one private answer per step, a few numbers of memory.
+
+Measured is M = A·x plus noise, with A the lower-triangular strategy of `norm.prefix`; the answers
+are functions of M alone. The geometric sums behind A are kept in fixed-point integers, so M lies on
+a grid and the noise is an exactly rounded Gaussian on that grid. Rounding makes the measured vector
+not quite linear in x. For two neighbouring inputs each rounding step adds less than one unit to the
+difference, and the sensitivity that the noise is calibrated to holds the sum of all these units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.norm.prefix import BAND, Kind, StreamFactorization, stream_factorization
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import calibrate
+from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise import SCALE_LIMIT
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import FloatArray
+
+_RATE_BITS = 100  # every rate and gain is a float above 2^-40: exact in this many binary places
+_STATE_BITS = 40  # of the running sums beyond the grid: their rounding never reaches it
+_LOSS_BITS = 16  # rounding may cost 2^-16 of the sensitivity
+_BATCH = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class StreamPlan:
+    """A planned stream: a person counts once, at one step, and one person is the neighbour."""
+
+    factorization: StreamFactorization
+    privacy: Privacy
+    law: NoiseLaw
+    grid_bits: int
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise on each measurement, in counts."""
+        return self.law.standard_deviation * 2.0**-self.grid_bits
+
+    @property
+    def errors(self) -> FloatArray:
+        """Standard deviation of the answer at every step, in counts."""
+        return self.noise * self.factorization.errors
+
+    def start(self) -> Stream:
+        """Begin a stream; its noise comes from the operating system."""
+        return Stream(self, None)
+
+
+def plan_stream(
+    steps: int, privacy: Privacy, kind: Kind = "column-normalised", *, band: int = BAND
+) -> StreamPlan:
+    """Plan the private running count of a stream of at most `steps` steps."""
+    if privacy.kind == "pure":
+        raise InvalidParameter(
+            "privacy", privacy.text(), "has no delta and no rho", "streams need Gaussian noise"
+        )
+    factorization = stream_factorization(steps, kind, band=band)
+    bits = _LOSS_BITS + math.ceil(math.log2(steps) / 2) + 1
+    law = calibrate(privacy, l2=1.0 + 2.0**-_LOSS_BITS)
+    while bits > 0 and law.scale * 2.0**bits * 4 > SCALE_LIMIT:
+        bits -= 1
+    law = calibrate(privacy, l2=sensitivity(factorization, bits, privacy.neighbours))
+    return StreamPlan(factorization, privacy, law, bits)
+
+
+def sensitivity(factorization: StreamFactorization, grid_bits: int, neighbours: str) -> float:
+    """How far, in grid steps, a neighbour moves the measured vector, all rounding included."""
+    # Columns have length one and non-negative entries: two of them differ by at most √2.
+    people = math.sqrt(2) if neighbours == "replace-one" else 1.0
+    lengths = people * 2.0**grid_bits * (1 + 1e-9)
+    memory = factorization.memory
+    reach = float(np.sum(factorization.gains / (1 - factorization.rates))) + memory + 1
+    per_step = 1 + 2.0**-_STATE_BITS * reach
+    return lengths + math.sqrt(factorization.steps) * per_step
+
+
+class Stream:
+    """A running stream. It holds sums of past increments, so it is as private as the data."""
+
+    def __init__(self, plan: StreamPlan, source: ByteSource | None) -> None:
+        self._plan, self._source = plan, source
+        self._step = 0
+        self._answer = 0.0
+        self._noise: deque[int] = deque()
+        self._lengths: deque[float] = deque()
+        kind = plan.factorization.kind
+        self._filter: Any = _Band(plan) if kind == "banded" else _Buffers(plan)
+
+    @property
+    def steps(self) -> int:
+        """Number of answers given so far."""
+        return self._step
+
+    def step(self, increment: int) -> float:
+        """Take the exact count of this step and return the private running count."""
+        if isinstance(increment, bool) or int(increment) != increment:
+            raise InvalidParameter("increment", "?", "must be a whole number", "count people")
+        if self._step == self._plan.factorization.steps:
+            raise OutOfReach(
+                f"the stream was planned for {self._step} steps; plan a longer one beforehand"
+            )
+        if not self._noise:
+            self._refill()
+        length = self._lengths.popleft()
+        scale = int(Fraction(1 << self._plan.grid_bits + _STATE_BITS) / Fraction(length))
+        measured = self._filter.measure(int(increment) * scale) + self._noise.popleft()
+        # From here on only `measured` is used: everything below is post-processing.
+        self._answer += length * self._filter.estimate(math.ldexp(measured, -self._plan.grid_bits))
+        self._step += 1
+        return self._answer
+
+    def _refill(self) -> None:
+        count = min(_BATCH, self._plan.factorization.steps - self._step)
+        self._noise.extend(self._plan.law.sample(count, self._source).tolist())
+        lengths = self._plan.factorization.column_lengths(self._step, self._step + count)
+        self._lengths.extend(lengths.tolist())
+
+
+class _Buffers:
+    """T as geometric sums: one running sum per rate, for the data and for the estimate."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        rates, gains = plan.factorization.rates.tolist(), plan.factorization.gains.tolist()
+        self.rates, self.gains = rates, gains
+        self.fixed = [(_fixed(rate), _fixed(gain)) for rate, gain in zip(rates, gains, strict=True)]
+        self.sums = [0] * len(rates)
+        self.estimates = [0.0] * len(rates)
+
+    def measure(self, value: int) -> int:
+        """Fixed-point T·x at this step, on the grid."""
+        total = value
+        sums = self.sums
+        for k, (rate, gain) in enumerate(self.fixed):
+            past = sums[k]
+            total += gain * past >> _RATE_BITS
+            sums[k] = (rate * past >> _RATE_BITS) + value
+        return total >> _STATE_BITS
+
+    def estimate(self, measured: float) -> float:
+        """T⁻¹ applied to the measurements, at this step."""
+        past = self.estimates
+        now = measured - sum(map(float.__mul__, self.gains, past))
+        self.estimates = [rate * s + now for rate, s in zip(self.rates, past, strict=True)]
+        return now
+
+
+class _Band:
+    """T as a band: the last increments and the last estimates."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        band = plan.factorization.band.tolist()
+        self.fixed = [_fixed(c) for c in band]
+        self.coefficients = band[1:]
+        self.values: deque[int] = deque(maxlen=len(band))
+        self.estimates: deque[float] = deque(maxlen=max(len(band) - 1, 1))
+
+    def measure(self, value: int) -> int:
+        """Fixed-point T·x at this step, on the grid."""
+        self.values.appendleft(value)
+        total = sum(map(int.__mul__, self.fixed, self.values))
+        return total >> _RATE_BITS + _STATE_BITS
+
+    def estimate(self, measured: float) -> float:
+        """T⁻¹ applied to the measurements, at this step."""
+        now = measured - sum(map(float.__mul__, self.coefficients, self.estimates))
+        self.estimates.appendleft(now)
+        return now
+
+
+def _fixed(value: float) -> int:
+    """A float as an integer number of 2^-100, exactly."""
+    scaled = Fraction(value) * (1 << _RATE_BITS)
+    if scaled.denominator != 1:
+        raise InvalidParameter("rate", value, "must be a multiple of 2^-100")
+    return int(scaled)
