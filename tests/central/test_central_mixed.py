@@ -37,7 +37,6 @@ def up_to(bases: list[Workload], ways: int) -> Marginals:
 
 def solve(asked: Workload, sizes: tuple[int, ...], bits: int = 12) -> MixedDesign:
     family = compile_family(sizes, terms(asked, sizes))
-    assert family is not None
     return design(family, bits)
 
 

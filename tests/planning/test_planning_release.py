@@ -220,3 +220,35 @@ def test_a_table_of_any_form_is_released(form: str, tmp_path: Path) -> None:
     asked = nw.Workload.from_spec({"queries": [{"cdf": "age"}, {"marginal": "sex"}]}, domain)
     release = nw.plan(asked, nw.Privacy(rho=1e6)).release(forms[form]())
     np.testing.assert_allclose(release.answers, [2, 3, 5, 3, 2], atol=0.05)
+
+
+@pytest.mark.parametrize("privacy", [Privacy(rho=0.1), Privacy(epsilon=1)])
+def test_questions_that_are_no_product_join_those_that_are(privacy: Privacy) -> None:
+    """Unbiased with the forecast variance; the band has a false-alarm rate of 1e-6."""
+    domain = nw.Domain(
+        (
+            nw.Numeric("age", edges=tuple(range(0, 101, 10))),
+            nw.Categorical("sex", ("F", "M")),
+            nw.Categorical("region", tuple("abcdefghijklmnopqrstuvwxyz")),
+            nw.Categorical("work", tuple("pqrst")),
+        )
+    )
+    asked = nw.Workload.from_spec(
+        {
+            "queries": [
+                {"cdf": "age", "by": "sex"},
+                {"marginal": ["region", "work"]},
+                {"count": "age >= 60 or sex == 'F'", "weight": 3.0},
+            ]
+        },
+        domain,
+    )
+    p = plan(asked, privacy)
+    x = np.random.default_rng(5).integers(0, 9, size=domain.shape)
+    errors = repeated(p, x, seed=6) - p.plain_workload.matvec(x.ravel())
+    alarm = 1e-6 / (2 * asked.queries)
+    z = np.sqrt(RELEASES) * errors.mean(axis=0) / np.sqrt(p.variances)
+    assert np.abs(z).max() < norm.isf(alarm / 2)
+    # Laplace errors have heavier tails: their sample variance spreads up to √(5/2) times as much.
+    ratio = errors.var(axis=0, ddof=1) / p.variances
+    assert np.abs(ratio - 1).max() < norm.isf(alarm / 2) * np.sqrt(5 / RELEASES)

@@ -95,10 +95,8 @@ class Family:
         return sums[0] / totals, sums[1] / np.maximum(contrasts, 1e-300)
 
 
-def compile_family(sizes: Sequence[int], terms: Sequence[Term]) -> Family | None:
-    """List blocks and pairs; None when some term is no product over its attributes."""
-    if any(term.factors is None for term in terms):
-        return None
+def compile_family(sizes: Sequence[int], terms: Sequence[Term]) -> Family:
+    """List blocks and pairs of terms that all are products over their attributes."""
     pairs = sum(2 ** len(term.attributes) for term in terms)
     if pairs > PAIR_LIMIT:
         raise TooLarge(

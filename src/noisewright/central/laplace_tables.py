@@ -15,7 +15,7 @@ import numpy as np
 from noisewright.central.families import Family, compile_family
 from noisewright.central.gaussian import Planned
 from noisewright.central.overlap import Table, subsets
-from noisewright.central.residual import interaction_strategy, is_counts
+from noisewright.central.residual import as_product, interaction_strategy, is_counts
 from noisewright.central.strategy import Block, BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.errors import TooLarge
@@ -30,8 +30,7 @@ _MULTIPLIER = 1024
 
 def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Planned:
     """Weighted whole tables for product queries; the best of several starts."""
-    family = compile_family(sizes, terms)
-    assert family is not None
+    family = compile_family(sizes, [as_product(term, sizes) for term in terms])
     needed = _needed(family)
     tables = _candidates(family)
     starts = _starts(family, tables)

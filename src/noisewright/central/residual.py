@@ -6,6 +6,7 @@ Only the marginal tables of the blocks are ever counted; no step visits the cell
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -15,9 +16,10 @@ from noisewright.central.families import Family, compile_family
 from noisewright.central.gaussian import Planned, fine_grid
 from noisewright.central.mixed import MixedDesign, design
 from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.variance import unit_error
 from noisewright.errors import InvalidParameter
 from noisewright.norm.marginals import residual_plan
-from noisewright.workload import Identity
+from noisewright.workload import Identity, kron
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
 
@@ -41,12 +43,34 @@ def interaction_strategy(terms: Sequence[Term], sizes: tuple[int, ...], norm: fl
     """
     if is_counts(terms):
         return _counts(terms, sizes, norm)
-    family = compile_family(sizes, terms)
-    if family is None or norm != 2:
+    if norm != 2:
         raise InvalidParameter(
-            "norm", norm, "must be 2 for product queries over attributes", "plan for the RMSE"
+            "norm", norm, "must be 2 for queries other than counts", "plan for the RMSE"
         )
-    return _mixed(family)
+    family = compile_family(sizes, [as_product(term, sizes) for term in terms])
+    planned = _mixed(family)
+    return planned if all(t.factors is not None for t in terms) else _restated(planned, terms)
+
+
+def as_product(term: Term, sizes: Sequence[int]) -> Term:
+    """A stand-in for queries that are no product: the cells they look at, as much variance."""
+    if term.factors is not None:
+        return term
+    factors = tuple(Identity(sizes[i]) for i in term.attributes)
+    weight = term.weight * float(np.sqrt(term.inner.gram().trace() / term.inner.size))
+    return Term(weight, term.attributes, kron(list(factors)), factors)
+
+
+def _restated(planned: Planned, terms: Sequence[Term]) -> Planned:
+    """Value for the queries really asked; the bound is that of the products among them."""
+    products = [term for term in terms if term.factors is not None]
+    bound = None
+    if products:
+        known = interaction_strategy(products, planned.strategy.sizes, 2).unit_bound
+        share = sum(t.queries for t in products) / sum(t.queries for t in terms)
+        bound = None if known is None else known * float(np.sqrt(share))
+    value = unit_error(planned.strategy, terms, 2, 2)
+    return replace(planned, unit_value=value, unit_bound=bound)
 
 
 def _mixed(family: Family) -> Planned:
@@ -69,7 +93,6 @@ def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Plann
     """Noise from the exact solution: a block's projection has covariance σ_T² on cells."""
     solved = residual_plan(sizes, [t.attributes for t in terms], [t.weight for t in terms], norm)
     family = compile_family(sizes, terms)
-    assert family is not None
     found = design(family)
     by_block = dict(zip(solved.blocks, np.sqrt(solved.block_variances), strict=True))
     noises = [float(by_block[b]) * _frame_scale(found, b) for b in family.blocks]

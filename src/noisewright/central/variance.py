@@ -16,7 +16,9 @@ from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.terms import Term
 
-_JOINT_LIMIT = 4096
+JOINT_LIMIT = 4096
+"""Cells up to which queries that are no product over attributes get exact variances."""
+
 _FINE = 1024.0  # a scale at which rounding to the grid adds nothing
 
 
@@ -132,10 +134,10 @@ class _Quadratics:
 
 
 def _joint(inner: Workload, covariances: list[FloatArray]) -> FloatArray:
-    if inner.size > _JOINT_LIMIT:
+    if inner.size > JOINT_LIMIT:
         raise TooLarge(
             f"queries over {inner.size} cells that are no product of attributes need a covariance "
-            f"over these cells; the limit is {_JOINT_LIMIT}; ask them of fewer attributes"
+            f"over these cells; the limit is {JOINT_LIMIT}; ask them of fewer attributes"
         )
     joint: FloatArray = np.ones((1, 1))
     for covariance in covariances:

@@ -10,6 +10,7 @@ from noisewright.central.gaussian import DENSE_CELLS, Planned, as_one_axis, prod
 from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_tables import laplace_tables
 from noisewright.central.residual import interaction_strategy, is_counts
+from noisewright.central.variance import JOINT_LIMIT
 from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Workload
@@ -77,14 +78,19 @@ def _plan_gaussian_strategy(problem: CentralProblem) -> Planned:
     return product_strategy(as_one_axis(problem.workload), (problem.workload.size,), problem.norm)
 
 
+def _by_tables(problem: CentralProblem) -> bool:
+    """Whether every query is a product over attributes, or sees few cells."""
+    return all(t.factors is not None or t.inner.size <= JOINT_LIMIT for t in problem.terms)
+
+
 def _refuses_residual(problem: CentralProblem) -> str | None:
     if reason := _refuses_gaussian(problem):
         return reason
     asked = problem.terms
     if len(problem.sizes) < 2:
         return "there is one attribute only; a dense strategy is optimal"
-    if any(term.factors is None for term in asked):
-        return "some queries are no product over attributes"
+    if not _by_tables(problem):
+        return f"some queries are no product over attributes and see over {JOINT_LIMIT} cells"
     if len(asked) == 1 and not is_counts(asked):
         return "a single product is optimal factor by factor"
     if problem.norm != 2 and not is_counts(asked):
@@ -102,7 +108,7 @@ def _refuses_laplace_strategy(problem: CentralProblem) -> str | None:
     asked = problem.terms
     if len(asked) == 1 and asked[0].factors is not None:
         largest = max((f.size for f in asked[0].factors), default=1)
-    elif any(term.factors is None for term in asked) or len(problem.sizes) == 1:
+    elif not _by_tables(problem) or len(problem.sizes) == 1:
         largest = problem.workload.size
     else:
         return None
@@ -119,7 +125,7 @@ def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
     if problem.workload.size <= _SMALL_DOMAIN:
         whole = as_one_axis(problem.workload)
         options.append(laplace_product(whole, (problem.workload.size,), norm))
-    if len(problem.sizes) > 1 and all(term.factors is not None for term in asked):
+    if len(problem.sizes) > 1 and _by_tables(problem):
         options.append(laplace_tables(asked, problem.sizes, norm))
     if not options:
         whole = as_one_axis(problem.workload)
