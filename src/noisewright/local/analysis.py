@@ -25,6 +25,8 @@ class Analysis:
 
     strategy: Strategy
     workload: Workload
+    known_gram: Gram | None = None
+    """The workload's Gram matrix, where a better structured form is known than its own."""
 
     def __post_init__(self) -> None:
         if self.workload.size != self.strategy.size:
@@ -39,7 +41,7 @@ class Analysis:
     @cached_property
     def gram(self) -> Gram:
         """Gram matrix of the workload."""
-        return self.workload.gram()
+        return self.known_gram or self.workload.gram()
 
     @cached_property
     def type_variances(self) -> FloatArray:

@@ -57,9 +57,9 @@ def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
     return max((d / size) * (1 - d / size) * (r / (1 + r * d / size)) ** 2 for d in candidates)
 
 
-def lower_bound(workload: Workload, epsilon: float) -> LowerBound:
+def lower_bound(workload: Workload, epsilon: float, gram: Gram | None = None) -> LowerBound:
     """The bound for the uniform distribution, with the exact finite-n constant."""
-    n, gram = workload.size, workload.gram()
+    n, gram = workload.size, gram or workload.gram()
     limit = contrast_limit(n, check_epsilon(epsilon))
     mean = _mean_answer(gram)
     nuclear = centred_spectrum(gram).nuclear / n**0.5

@@ -30,6 +30,7 @@ from noisewright.local.histogram import check_cells
 from noisewright.local.information import DenseInformation, Information
 from noisewright.local.strategy import (
     DENSE_SIZE,
+    LARGEST_VECTOR,
     Arrays,
     IndexStrategy,
     IntArray,
@@ -43,9 +44,6 @@ from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram, MarginalGram
 from noisewright.workload.tensor import walsh_hadamard
-
-LARGEST_VECTOR = 2**22
-"""Domains up to this size are handled as vectors over cells, larger ones table by table."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -288,6 +288,13 @@ class UnaryEncoding(SetStrategy):
         members[np.arange(count), values] = bernoulli(own, count, source)
         return members
 
+    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
+        """Sets of about the usual size: a set of all cells would vote for everything."""
+        p, q = self.support.own, self.support.other
+        held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
+        mean, variance = p + (self.size - 1) * q, p * (1 - p) + (self.size - 1) * q * (1 - q)
+        return np.asarray(np.abs(held - mean) <= deviations * variance**0.5)
+
     def worst_ratio(self) -> Fraction:
         """Two types differ in two bits."""
         own, other = self.thresholds

@@ -39,6 +39,9 @@ Arrays = dict[str, Array]
 DENSE_SIZE = 4096
 """Largest domain for which matrices over pairs of types are formed."""
 
+LARGEST_VECTOR = 2**22
+"""Largest domain whose estimates are held as a vector over all types."""
+
 _DENSE_ENTRIES = 2**26
 _BLOCK_ENTRIES = 2**22
 
@@ -108,6 +111,13 @@ class Strategy(ABC):
     def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
         """Which reports the strategy could have produced."""
 
+    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
+        """Which valid reports an honest client would send, to that many standard deviations.
+
+        A single report can do only bounded harm where reports are few; sets and vectors override.
+        """
+        return np.ones(len(reports), dtype=bool)
+
     @abstractmethod
     def tally(self, reports: Array) -> IntArray:
         """Sufficient statistics of valid reports: whole numbers that add over sets of reports."""
@@ -164,6 +174,11 @@ class Strategy(ABC):
     def average_variance(self, gram: Gram) -> float:
         """The mean type variance."""
         return float(self.type_variances(gram).mean())
+
+    @property
+    def lists_cells(self) -> bool:
+        """Whether estimates are made as a vector over all types."""
+        return self.size <= LARGEST_VECTOR
 
     def answers(self, workload: Workload, tally: IntArray, people: int) -> FloatArray:
         """Unbiased answers to a workload within reach, from the statistics of all reports."""

@@ -23,6 +23,11 @@ class TableStrategy(Strategy):
     def by_tables(self) -> bool:
         """Whether the domain is too large for a vector over its cells."""
 
+    @property
+    def lists_cells(self) -> bool:
+        """Only where the domain is handled as a vector."""
+        return not self.by_tables
+
     @abstractmethod
     def reaches(self, attributes: tuple[int, ...]) -> bool:
         """Whether the table of these attributes can be estimated."""

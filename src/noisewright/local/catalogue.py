@@ -1,0 +1,156 @@
+"""The list of local mechanisms: what each is, what it answers, and how it is built.
+
+Planning, comparison, the tests and the documentation all read it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from noisewright.errors import NoisewrightError, TooLarge
+from noisewright.local.analysis import Analysis
+from noisewright.local.fourier import fourier
+from noisewright.local.hadamard import HadamardResponse
+from noisewright.local.hashing import LocalHashing
+from noisewright.local.hierarchical import hierarchical
+from noisewright.local.response import RandomizedResponse
+from noisewright.local.sets import SubsetSelection, UnaryEncoding
+from noisewright.local.strategy import Strategy
+from noisewright.local.union import union
+from noisewright.workload.algebra import Stack, Weighted
+from noisewright.workload.atoms import Identity
+from noisewright.workload.base import Workload
+from noisewright.workload.gram import Gram, MarginalGram
+from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
+from noisewright.workload.terms import terms
+
+_MOST_TABLES = 2**12
+_MOST_CELLS = 2**24
+
+
+@dataclass(frozen=True)
+class LocalMechanism:
+    """A named way to report; `build` raises a noisewright error, in words, where it cannot."""
+
+    name: str
+    summary: str
+    build: Callable[..., Strategy]
+    needs_delta: bool = False
+
+    def refuses(self, delta: float | None) -> str | None:
+        """Why the budget does not suit the mechanism, or None."""
+        if self.needs_delta and delta is None:
+            return "Gaussian noise gives no pure privacy; give a delta"
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A mechanism built for a workload, or the reason why it was not."""
+
+    mechanism: str
+    seconds: float
+    analysis: Analysis | None = None
+    refusal: str | None = None
+
+
+def _cells(kind: type[Any], **fixed: Any) -> Callable[..., Strategy]:
+    def build(workload: Workload, epsilon: float, **options: Any) -> Strategy:
+        if workload.size > _MOST_CELLS:
+            raise TooLarge(f"{workload.size:.3g} cells are too many to count one by one")
+        strategy: Strategy = kind(workload.size, epsilon, **fixed, **options)
+        return strategy
+
+    return build
+
+
+def _from_gram(make: Callable[..., Strategy]) -> Callable[..., Strategy]:
+    def build(workload: Workload, epsilon: float, **options: Any) -> Strategy:
+        return make(table_gram(workload), epsilon, **options)
+
+    return build
+
+
+MECHANISMS: dict[str, LocalMechanism] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        LocalMechanism(
+            "randomized-response", "the true cell, or any other", _cells(RandomizedResponse)
+        ),
+        LocalMechanism(
+            "rappor", "one bit per cell, truth and lie alike", _cells(UnaryEncoding, symmetric=True)
+        ),
+        LocalMechanism("unary", "one bit per cell, zeros better hidden", _cells(UnaryEncoding)),
+        LocalMechanism("hadamard", "half of a block of Hadamard rows", _cells(HadamardResponse)),
+        LocalMechanism("subset-selection", "a random set of cells", _cells(SubsetSelection)),
+        LocalMechanism("local-hashing", "a random hash of the cell", _cells(LocalHashing)),
+        LocalMechanism("hierarchical", "one level of a tree of blocks", _from_gram(hierarchical)),
+        LocalMechanism("fourier", "the sign of one Walsh character", _from_gram(fourier)),
+        LocalMechanism("union", "one of the tables asked", _from_gram(union)),
+    )
+}
+
+
+def table_gram(workload: Workload) -> Gram:
+    """The Gram matrix, in its marginal form where the workload is tables of counts."""
+    sizes = _attribute_sizes(workload)
+    if sizes is None:
+        return workload.gram()
+    if isinstance(workload, AllMarginals):
+        if 2 ** len(sizes) > _MOST_TABLES:
+            return workload.gram()
+        everything = range(len(sizes))
+        subsets = [t for k in range(len(sizes) + 1) for t in combinations(everything, k)]
+        return MarginalGram(sizes, dict.fromkeys(subsets, 1.0))
+    weights: dict[tuple[int, ...], float] = {}
+    for term in terms(workload, sizes):
+        if term.factors is None or not all(isinstance(f, Identity) for f in term.factors):
+            return workload.gram()
+        table = tuple(sorted(term.attributes))
+        weights[table] = weights.get(table, 0.0) + term.weight**2
+    return MarginalGram(sizes, weights)
+
+
+def _attribute_sizes(workload: Workload) -> tuple[int, ...] | None:
+    if isinstance(workload, Marginals | OnAttributes | AllMarginals):
+        return workload.sizes
+    if isinstance(workload, Weighted):
+        return _attribute_sizes(workload.inner)
+    if isinstance(workload, Stack):
+        found = {_attribute_sizes(part) for part in workload.parts}
+        return found.pop() if len(found) == 1 else None
+    return None
+
+
+def candidates(
+    workload: Workload, epsilon: float, delta: float | None = None, names: list[str] | None = None
+) -> list[Candidate]:
+    """Every mechanism for the workload, the smallest worst-case variance first.
+
+    Those that cannot answer it, or cannot be analysed at its size, come last with the reason.
+    """
+    found = [_candidate(MECHANISMS[n], workload, epsilon, delta) for n in names or MECHANISMS]
+    able = [c for c in found if c.analysis is not None]
+    able.sort(key=lambda c: c.analysis.worst_case if c.analysis is not None else 0.0)
+    return able + [c for c in found if c.analysis is None]
+
+
+def _candidate(
+    mechanism: LocalMechanism, workload: Workload, epsilon: float, delta: float | None
+) -> Candidate:
+    began = time.perf_counter()
+    refusal = mechanism.refuses(delta)
+    if refusal is None:
+        options = {"delta": delta} if mechanism.needs_delta else {}
+        try:
+            strategy = mechanism.build(workload, epsilon, **options)
+            analysis = Analysis(strategy, workload, table_gram(workload))
+            _ = analysis.worst_case
+            return Candidate(mechanism.name, time.perf_counter() - began, analysis)
+        except NoisewrightError as error:
+            refusal = str(error)
+    return Candidate(mechanism.name, time.perf_counter() - began, refusal=refusal)

@@ -1,0 +1,84 @@
+"""Reports as bytes: one version byte, eight bytes that name the plan, and the strategy's numbers.
+
+The name is a hash of everything a client follows, so reports made under other parameters, another
+ε or another meaning of the cells are told apart when they are collected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.local.storage import pack
+from noisewright.local.strategy import Strategy
+from noisewright.workload.base import Array
+
+Bytes = npt.NDArray[np.uint8]
+
+VERSION = 0xD1
+"""First byte of every report: the high half marks a report, the low half is the version."""
+
+HEADER = 9
+"""Bytes before the strategy's own numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportFormat:
+    """How the reports of one strategy are written and recognised.
+
+    `meaning` says what the cells stand for (a domain's fingerprint), and is part of the name.
+    """
+
+    strategy: Strategy
+    meaning: str = ""
+
+    @cached_property
+    def identifier(self) -> bytes:
+        """Eight bytes that name the strategy, its ε and the meaning of its cells."""
+        settings, arrays = pack(self.strategy)
+        promise = [self.strategy.epsilon, self.strategy.delta, self.meaning]
+        digest = hashlib.sha256(json.dumps([settings, promise], sort_keys=True).encode())
+        for name in sorted(arrays):
+            array = np.ascontiguousarray(arrays[name])
+            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.digest()[:8]
+
+    @property
+    def name(self) -> str:
+        """The identifier in hexadecimal."""
+        return self.identifier.hex()
+
+    @property
+    def header(self) -> bytes:
+        """What every report of the plan begins with."""
+        return bytes([VERSION]) + self.identifier
+
+    @property
+    def length(self) -> int:
+        """Bytes of one report."""
+        return HEADER + self.strategy.layout.bytes
+
+    @property
+    def _dtype(self) -> np.dtype[np.generic]:
+        return np.dtype(self.strategy.layout.dtype).newbyteorder("<")
+
+    def encode(self, reports: Array) -> Bytes:
+        """One row of bytes per report."""
+        layout = self.strategy.layout
+        rows = np.empty((len(reports), self.length), dtype=np.uint8)
+        rows[:, :HEADER] = np.frombuffer(self.header, dtype=np.uint8)
+        numbers = np.ascontiguousarray(reports, dtype=self._dtype)
+        rows[:, HEADER:] = numbers.reshape(len(reports), layout.width).view(np.uint8)
+        return rows
+
+    def decode(self, rows: Bytes) -> Array:
+        """The strategy's numbers in rows whose headers are right; their range is not checked."""
+        layout = self.strategy.layout
+        numbers = np.ascontiguousarray(rows[:, HEADER:]).view(self._dtype)
+        return numbers.astype(layout.dtype, copy=False).reshape(layout.shape(len(rows)))
