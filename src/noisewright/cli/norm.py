@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import Any
 
 import click
 
 from noisewright.cli.output import json_option, print_json, print_table, progress
-
-if TYPE_CHECKING:
-    from noisewright.norm.approximate import ApproximateNorm
-    from noisewright.norm.result import Factorization
+from noisewright.errors import InvalidParameter
 
 
 @click.command()
-@click.argument("workload")
+@click.argument("workloads", metavar="WORKLOAD...", nargs=-1, required=True)
 @click.option(
     "--norm",
     "norms",
@@ -38,97 +36,187 @@ if TYPE_CHECKING:
     help="What one person can change.",
 )
 @click.option("--tolerance", type=float, help="Relative gap at which to stop.")
+@click.option(
+    "--chart",
+    type=click.Path(dir_okay=False),
+    help="Draw value and bound against the norm, or the size, into FILE (.svg, .png or .html).",
+)
 @json_option
-def norm(
-    workload: str,
-    norms: tuple[str, ...],
-    entrywise: float | None,
-    shift: bool,
-    neighbours: str,
-    tolerance: float | None,
-    as_json: bool,
-) -> None:
-    """Least error of any factorization of WORKLOAD, and a lower bound that proves it.
+def norm(workloads: tuple[str, ...], chart: str | None, as_json: bool, **choices: Any) -> None:
+    """Least error of any factorization of each WORKLOAD, and a lower bound that proves it.
 
-    WORKLOAD is in text form: prefix:64, ranges:64, marginals:2^8:<=3, prefix:16*identity:4, ...
+    \b
+    Examples:
+      noisewright norm prefix:64
+      noisewright norm ranges:64 --norm 2 --norm 4 --norm inf --chart norms.svg
+      noisewright norm prefix:16 prefix:64 prefix:256 --chart sizes.svg
+      noisewright norm prefix:16 --entrywise 0.1 --shift
     """
-    if entrywise is not None:
-        _approximate(workload, entrywise, shift, tolerance, as_json)
-        return
-    from noisewright.norm.factorize import TOLERANCE, factorize
-
-    found = []
-    with progress(f"factorizing {workload}") as advance:
-        for position, exponent in enumerate(norms):
-            advance(position / len(norms))
-            found.append(
-                factorize(
-                    workload, exponent, neighbours=neighbours, tolerance=tolerance or TOLERANCE
-                )
-            )
+    if chart is not None:
+        _check_chart(chart)
+    if choices["entrywise"] is not None:
+        found = _approximate(workloads, choices)
+    elif choices["shift"]:
+        raise InvalidParameter("shift", True, "needs --entrywise", "add --entrywise 0.1, say")
+    else:
+        found = _factorize(workloads, choices)
+    if chart is not None:
+        _draw(found, chart)
     if as_json:
         rows = [_fields(result) for result in found]
         print_json(rows[0] if len(rows) == 1 else rows)
-        return
-    first = found[0].workload
-    print_table(
-        f"{first.brief()}: {first.queries} queries over {first.size} cells",
-        ["norm", "value", "lower bound", "gap", "seconds", "status"],
-        [
-            (f"{r.norm:g}", r.value, r.lower_bound, f"{r.gap:.1e}", round(r.seconds, 3), r.status)
-            for r in found
-        ],
-        caption="value: p-th mean over queries of the standard deviation per unit of noise",
-    )
+    else:
+        _print(found)
 
 
-def _approximate(
-    workload: str, entrywise: float, shift: bool, tolerance: float | None, as_json: bool
-) -> None:
+def _factorize(workloads: tuple[str, ...], choices: dict[str, Any]) -> list[Any]:
+    from noisewright.norm.factorize import TOLERANCE, factorize
+
+    tasks = [(text, exponent) for text in workloads for exponent in choices["norms"]]
+    tolerance = TOLERANCE if choices["tolerance"] is None else choices["tolerance"]
+    found = []
+    with progress("factorizing") as advance:
+        for position, (text, exponent) in enumerate(tasks):
+            advance(position / len(tasks))
+            neighbours = choices["neighbours"]
+            found.append(factorize(text, exponent, neighbours=neighbours, tolerance=tolerance))
+    return found
+
+
+def _approximate(workloads: tuple[str, ...], choices: dict[str, Any]) -> list[Any]:
     from noisewright.norm.approximate import TOLERANCE, approximate_norm
 
-    with progress(f"approximating {workload}"):
-        found = approximate_norm(workload, entrywise, shift=shift, tolerance=tolerance or TOLERANCE)
-    if as_json:
-        print_json(
-            _common(found) | {"norm": "inf", "entrywise": found.entrywise, "shift": found.shift}
-        )
-        return
+    tolerance = TOLERANCE if choices["tolerance"] is None else choices["tolerance"]
+    entrywise, shift = choices["entrywise"], choices["shift"]
+    with progress("approximating"):
+        return [
+            approximate_norm(text, entrywise, shift=shift, tolerance=tolerance)
+            for text in workloads
+        ]
+
+
+def _exponent(result: Any) -> float:
+    return float(getattr(result, "norm", math.inf))
+
+
+def _print(found: list[Any]) -> None:
+    from noisewright.norm.bounds import lower_bounds
+    from noisewright.norm.result import Factorization
+
     print_table(
-        f"{found.workload.brief()} to within {found.entrywise:g} per entry"
-        + (", rows shifted freely" if shift else ""),
-        ["value", "lower bound", "gap", "seconds", "status"],
+        "least error of any factorization",
+        [
+            "workload",
+            "queries",
+            "cells",
+            "norm",
+            "value",
+            "lower bound",
+            "gap",
+            "seconds",
+            "status",
+        ],
         [
             (
-                found.value,
-                found.lower_bound,
-                f"{found.gap:.1e}",
-                round(found.seconds, 3),
-                found.status,
+                result.workload.brief(),
+                result.workload.queries,
+                result.workload.size,
+                f"{_exponent(result):g}",
+                result.value,
+                result.lower_bound,
+                f"{result.gap:.1e}",
+                round(result.seconds, 3),
+                result.status,
             )
+            for result in found
         ],
-        caption="value: largest standard deviation over queries per unit of noise",
+        caption="value: p-th mean over queries of the standard deviation per unit of noise"
+        + _tolerance_note(found[0]),
     )
+    exact = [result for result in found if isinstance(result, Factorization)]
+    if len(exact) == 1:
+        print_table(
+            "lower bounds",
+            ["name", "value", "statement"],
+            [
+                (b.name, "—" if b.value is None else f"{b.value:.6g}", b.statement)
+                for b in lower_bounds(exact[0])
+            ],
+        )
 
 
-def _common(result: Factorization | ApproximateNorm) -> dict[str, Any]:
-    return {
+def _tolerance_note(result: Any) -> str:
+    if not hasattr(result, "entrywise"):
+        return ""
+    shifted = ", each query shifted freely" if result.shift else ""
+    return f"; every entry within {result.entrywise:g} of the workload's{shifted}"
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    from noisewright.norm.bounds import lower_bounds
+    from noisewright.norm.result import Factorization
+
+    exponent = _exponent(result)
+    common = {
         "workload": result.workload.text(),
         "queries": result.workload.queries,
         "size": result.workload.size,
+        "norm": "inf" if math.isinf(exponent) else exponent,  # JSON has no infinity
         "value": result.value,
         "lower_bound": result.lower_bound,
         "gap": result.gap,
         "seconds": result.seconds,
         "status": result.status,
     }
+    if isinstance(result, Factorization):
+        bounds = [asdict(bound) for bound in lower_bounds(result)]
+        own = {"neighbours": result.neighbours, "certificate": result.certificate.name}
+        return common | own | {"bounds": bounds}
+    return common | {"entrywise": result.entrywise, "shift": result.shift}
 
 
-def _fields(result: Factorization) -> dict[str, Any]:
-    # JSON has no infinity
-    exponent = "inf" if math.isinf(result.norm) else result.norm
-    return _common(result) | {
-        "norm": exponent,
-        "neighbours": result.neighbours,
-        "certificate": result.certificate.name,
-    }
+def _check_chart(path: str) -> None:
+    from noisewright.files import check_writable
+
+    if path.rsplit(".", 1)[-1] not in ("svg", "png", "html"):
+        raise InvalidParameter("chart", path, "must end in .svg, .png or .html", "rename it")
+    check_writable(path, "chart")
+
+
+def _draw(found: list[Any], path: str) -> None:
+    """Value and bound against the norm, or against the size when several sizes were asked."""
+    import altair as alt
+
+    from noisewright.files import replacing
+
+    by_size = len({result.workload.size for result in found}) > 1
+    rows = [
+        {
+            "size": result.workload.size,
+            "norm": f"{_exponent(result):g}",
+            "kind": kind,
+            "error": error,
+        }
+        for result in found
+        for kind, error in (("value", result.value), ("lower bound", result.lower_bound))
+    ]
+    x: Any = alt.X("norm:N", sort=None, title="norm of the error")
+    detail: Any = alt.Detail("size:N")
+    if by_size:
+        x = alt.X("size:Q", scale=alt.Scale(type="log"), title="cells")
+        detail = alt.Detail("norm:N")
+    drawing = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(point=True)
+        .encode(
+            x=x,
+            y=alt.Y("error:Q", scale=alt.Scale(zero=False), title="error per unit of noise"),
+            color=alt.Color("kind:N", title=None),
+            strokeDash=alt.StrokeDash("kind:N", title=None),
+            detail=detail,
+        )
+        .properties(width=420, height=260)
+    )
+    kind = path.rsplit(".", 1)[-1]
+    with replacing(path, "chart") as temporary:
+        drawing.save(str(temporary), format=kind, inline=kind == "html")
