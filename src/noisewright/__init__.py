@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the same at run time
-    from noisewright.api import compare, load, plan, plan_for
+    from noisewright.api import compare, load, plan, plan_for, plan_sums
     from noisewright.central.stream import plan_stream
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
     from noisewright.errors import NoisewrightError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
     from noisewright.norm.factorize import factorize
     from noisewright.norm.result import Factorization
     from noisewright.planning.postprocess import post_process
+    from noisewright.planning.quantiles import release_quantiles
     from noisewright.planning.targets import Target
     from noisewright.privacy.budget import Privacy
     from noisewright.report import report
@@ -41,8 +42,10 @@ _HOMES = {
     "load": "noisewright.api",
     "plan": "noisewright.api",
     "plan_for": "noisewright.api",
+    "plan_sums": "noisewright.api",
     "plan_stream": "noisewright.central.stream",
     "post_process": "noisewright.planning.postprocess",
+    "release_quantiles": "noisewright.planning.quantiles",
     "report": "noisewright.report",
     "workload": "noisewright.workload",
 }
@@ -66,7 +69,9 @@ __all__ = [
     "plan",
     "plan_for",
     "plan_stream",
+    "plan_sums",
     "post_process",
+    "release_quantiles",
     "report",
     "workload",
 ]

@@ -11,6 +11,7 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning import make, store
 from noisewright.planning.compare import Comparison, compare_central
+from noisewright.planning.sums import SumsPlan
 from noisewright.planning.targets import Fit, Target, fit_budget
 from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Workload
@@ -53,6 +54,24 @@ def plan_for(
     start: dict[str, Any] = {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
     return fit_budget(plan(queries, privacy, **choices), targets)
+
+
+def plan_sums(
+    value: str,
+    by: Sequence[Sequence[str]],
+    privacy: Privacy,
+    domain: Domain,
+    *,
+    unit: float = 1.0,
+) -> SumsPlan:
+    """Plan counts, sums and means of the numeric attribute `value` for tables of groups.
+
+    `by` lists the tables, each a list of attributes (an empty one is everybody together). Values
+    are clipped to the attribute's bounds and rounded to whole multiples of `unit`.
+    """
+    tables = [{"marginal": list(names)} if names else {"total": True} for names in by]
+    groups = Workload.from_spec({"queries": tables}, domain)
+    return SumsPlan(plan(groups, privacy), value, unit)
 
 
 def compare(

@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
     "release": ("noisewright.cli.release:release", "Private answers from a plan and a table."),
     "compare": ("noisewright.cli.compare:compare", "Every mechanism that applies, side by side."),
+    "sums": ("noisewright.cli.sums:sums", "Counts, sums and means of a number by group."),
     "norm": ("noisewright.cli.norm:norm", "How hard a workload is: least error and its proof."),
     "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
 }

@@ -22,6 +22,10 @@ _SHOWN = 20
 @click.option("--nonnegative", is_flag=True, help="Fit one non-negative histogram to all answers.")
 @click.option("--integer", is_flag=True, help="The same in whole numbers that keep their total.")
 @click.option("--suppress", type=float, help="Leave out answers with a larger relative error.")
+@click.option(
+    "--quantile", "levels", type=float, multiple=True,
+    help="Write this quantile of every CDF to OUTPUT.quantiles.csv.",
+)  # fmt: skip
 @click.option("--invariant", "declared", multiple=True, help='Public value: "LABEL = NUMBER".')
 @json_option
 def release(plan_file: str, table: str, output: str, as_json: bool, **choices: Any) -> None:
@@ -44,10 +48,29 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
         if after:
             released = nw.post_process(loaded, released, **after)
         beside = released.write(output)
+        if choices["levels"]:
+            _write_quantiles(loaded, released, choices["levels"], f"{output}.quantiles.csv")
     if as_json:
         print_json({**released.metadata, "answers": output, "metadata": str(beside)})
     else:
         _show(released, output, str(beside))
+
+
+def _write_quantiles(loaded: Any, released: Any, levels: tuple[float, ...], path: str) -> None:
+    import csv
+
+    import noisewright as nw
+    from noisewright.files import replacing
+
+    found = nw.release_quantiles(loaded, released, levels)
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["table", "attribute", "group", "level", "estimate", "lower", "upper"])
+        for row in found:
+            q = row.quantile
+            writer.writerow(
+                [row.table, row.attribute, row.group, q.level, q.estimate, q.lower, q.upper]
+            )
 
 
 def _post_processing(loaded: Any, choices: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from noisewright.central.variance import query_variances
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import (
-    pointwise_halfwidth,
+    normal_multiplier,
     sidak_multiplier,
     simultaneous_multiplier,
 )
@@ -159,10 +159,12 @@ class CentralPlan:
             quantisation_loss=self._loss(achieved),
         )
 
+    def halfwidth_multiplier(self, level: float) -> float:
+        """Standard errors either side of an answer that cover it with probability `level`."""
+        return (laplace_multiplier if self.privacy.kind == "pure" else normal_multiplier)(level)
+
     def _halfwidth(self, std: FloatArray) -> FloatArray:
-        if self.privacy.kind != "pure":
-            return pointwise_halfwidth(std, LEVEL)
-        return laplace_multiplier(LEVEL) * std
+        return np.asarray(self.halfwidth_multiplier(LEVEL) * std)
 
     def _weights(self) -> FloatArray:
         """Importance of each answer: weights that a named question's plain answer leaves out."""

@@ -112,25 +112,7 @@ class Release:
 
     def write(self, path: str | Path) -> Path:
         """Write the answers (CSV, or Parquet by suffix) and `<path>.meta.json` beside them."""
-        import msgspec
-
-        target, beside = Path(path), metadata_path(path)
-        check_writable(target)
-        encoded = msgspec.json.format(msgspec.json.encode(dict(self.metadata)), indent=2)
-        # First what was spent: answers must never be found without it.
-        write_text(beside, encoded.decode() + "\n")
-        with replacing(target) as temporary:
-            if target.suffix == ".parquet":
-                import pyarrow.parquet as parquet
-
-                parquet.write_table(self.to_arrow(), temporary)
-            else:
-                import pyarrow.csv as csv
-
-                table = self.to_arrow()
-                plain = table.set_column(0, "table", table["table"].cast("string"))
-                csv.write_csv(plain, temporary)
-        return beside
+        return write_answers(self.to_arrow(), self.metadata, Path(path))
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -165,3 +147,25 @@ def _with_gaps(values: FloatArray) -> Any:
     import pyarrow as pa
 
     return pa.array(values, mask=np.isnan(values))
+
+
+def write_answers(table: pa.Table, metadata: Mapping[str, Any], target: Path) -> Path:
+    """Write a table (CSV, or Parquet by suffix) and its metadata beside it."""
+    import msgspec
+
+    beside = metadata_path(target)
+    check_writable(target)
+    encoded = msgspec.json.format(msgspec.json.encode(dict(metadata)), indent=2)
+    # First what was spent: answers must never be found without it.
+    write_text(beside, encoded.decode() + "\n")
+    with replacing(target) as temporary:
+        if target.suffix == ".parquet":
+            import pyarrow.parquet as parquet
+
+            parquet.write_table(table, temporary)
+        else:
+            import pyarrow.csv as csv
+
+            plain = table.set_column(0, "table", table["table"].cast("string"))
+            csv.write_csv(plain, temporary)
+    return beside

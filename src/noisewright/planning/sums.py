@@ -1,0 +1,234 @@
+"""Sums and means of a bounded number by group: counts and sums measured by one strategy.
+
+Values are taken in whole units and centred, c = 2v − (lower + upper), so that one person changes a
+cell of the sums by at most the width of the bounds. The strategy planned for the groups' counts
+measures both tables; a share α² of the squared sensitivity goes to counts and β² = 1 − α² to sums
+(α + β = 1 under pure privacy), chosen for the error of the sums themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright.central.axes import Integers
+from noisewright.central.variance import query_variances
+from noisewright.domain import Numeric
+from noisewright.errors import InvalidParameter
+from noisewright.planning.central import LEVEL, CentralPlan
+from noisewright.planning.counting import Counter
+from noisewright.planning.release import write_answers
+from noisewright.privacy.calibration import calibrate
+from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.rounding import float_above
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import FloatArray
+from noisewright.workload.terms import terms
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMNS = (
+    "table", "group", "count", "count_std", "sum", "sum_std", "sum_lower", "sum_upper",
+    "mean", "mean_lower", "mean_upper",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SumsRelease:
+    """Counts, sums and means by group; intervals hold for each answer with 95 % probability."""
+
+    table: pa.Table
+    metadata: Mapping[str, Any]
+
+    def write(self, path: str | Path) -> Path:
+        """Write the answers (CSV, or Parquet by suffix) and `<path>.meta.json` beside them."""
+        return write_answers(self.table, self.metadata, Path(path))
+
+    def to_arrow(self) -> pa.Table:
+        """All answers as an Arrow table."""
+        return self.table
+
+    def to_pandas(self) -> Any:
+        """All answers as a pandas frame."""
+        return self.table.to_pandas()
+
+
+@dataclass(frozen=True, eq=False)
+class SumsPlan:
+    """Sums of attribute `value`, in whole multiples of `unit`, for the groups of a plan of counts.
+
+    The plan's queries must be plain counts by group; its budget is what counts and sums share.
+    """
+
+    groups: CentralPlan
+    value: str
+    unit: float
+
+    def __post_init__(self) -> None:
+        domain = self.groups.domain
+        if domain is None:
+            raise InvalidParameter("domain", None, "must be known to sum a column", "plan with one")
+        if not isinstance(domain[self.value], Numeric):
+            raise InvalidParameter("value", self.value, "must be a numeric attribute")
+        self._attribute.largest_units(self.unit)
+        position = domain.names.index(self.value)
+        asked = terms(self.groups.workload, self.groups.sizes)
+        if any(position in term.attributes for term in asked):
+            raise InvalidParameter(
+                "value", self.value, "cannot be a group of its own sums", "group by others"
+            )
+
+    @property
+    def _attribute(self) -> Numeric:
+        assert self.groups.domain is not None
+        found = self.groups.domain[self.value]
+        assert isinstance(found, Numeric)
+        return found
+
+    @cached_property
+    def _ends(self) -> tuple[int, int]:
+        """Bounds in whole units."""
+        lower, upper = self._attribute.lower, self._attribute.upper
+        assert lower is not None
+        assert upper is not None
+        return round(lower / self.unit), round(upper / self.unit)
+
+    @property
+    def reach(self) -> int:
+        """The most one person's centred value can be: the width, or what a missing value gives."""
+        low, high = self._ends
+        missing = len(self._attribute.declared_labels) < self._attribute.size
+        return max(high - low, abs(low + high) if missing else 0, 1)
+
+    @cached_property
+    def shares(self) -> tuple[float, float]:
+        """α and β: how much of the sensitivity is spent on counts and on sums."""
+        low, high = self._ends
+        # Var(2·sum) = Var(centred) + (low + high)² Var(count), and counts matter by themselves.
+        counts, sums = float((low + high) ** 2 + self.reach**2), float(self.reach**2)
+        power = 1 / 3 if self._pure else 1 / 4
+        a, b = counts**power, sums**power
+        total = a + b if self._pure else float(np.hypot(a, b))
+        alpha, beta = a / total * (1 - 1e-12), b / total * (1 - 1e-12)
+        spent = Fraction(alpha) + Fraction(beta)
+        if not self._pure:
+            spent = Fraction(alpha) ** 2 + Fraction(beta) ** 2
+        if spent > 1:  # cannot happen: the margin is far above rounding
+            raise AssertionError("shares exceed the budget")
+        return alpha, beta
+
+    @property
+    def _pure(self) -> bool:
+        return self.groups.privacy.kind == "pure"
+
+    @cached_property
+    def laws(self) -> tuple[NoiseLaw, NoiseLaw]:
+        """Noise on counts and on centred sums, for a block of relative scale one."""
+        privacy, strategy = self.groups.privacy, self.groups.strategy
+        order = 1 if self._pure else 2
+        alone = Fraction(strategy.sensitivity(order, "add-remove"))
+        moved = Fraction(strategy.sensitivity(order, privacy.neighbours))
+        # A replaced person takes one value out of a cell and puts another into a cell.
+        both = self.reach * alone * (1 if privacy.neighbours == "add-remove" else 2)
+        name = "l1" if self._pure else "l2"
+        alpha, beta = self.shares
+        return (
+            calibrate(privacy, **{name: float_above(moved / Fraction(alpha))}),
+            calibrate(privacy, **{name: float_above(both / Fraction(beta))}),
+        )
+
+    @cached_property
+    def errors(self) -> tuple[FloatArray, FloatArray]:
+        """Standard errors of counts and of sums, per group, before any budget is spent."""
+        counts, centred = (
+            np.concatenate(query_variances(self.groups.strategy, self.groups.terms, law))
+            for law in self.laws
+        )
+        low, high = self._ends
+        sums = (centred + (low + high) ** 2 * counts) / 4
+        return np.sqrt(counts), self.unit * np.sqrt(sums)
+
+    def release(self, data: Any, *, counter: Counter | None = None) -> SumsRelease:
+        """Count and sum a table of people, add fresh noise, answer. Each call spends the budget."""
+        return self._release(data, counter, None)
+
+    def _release(
+        self, data: Any, counter: Counter | None, source: ByteSource | None
+    ) -> SumsRelease:
+        engine = counter or self.groups.counter
+        if engine is None or not hasattr(engine, "sums"):
+            raise InvalidParameter("counter", None, "must be given to sum a column", "pass one")
+        counts, sums = self._counted(data, engine)
+        strategy = self.groups.strategy
+        answers = []
+        for tables, law in zip((counts, sums), self.laws, strict=True):
+            exact = strategy.measure(tables.__getitem__)
+            noise = strategy.draw(law, source)
+            noisy = [(e + n).astype(np.float64) for e, n in zip(exact, noise, strict=True)]
+            answers.append(self.groups.answer(noisy))
+        return SumsRelease(self._table(answers[0], answers[1]), self.metadata())
+
+    def metadata(self) -> dict[str, Any]:
+        """What a release spends and how: ready for JSON, nothing private in it."""
+        counts, sums = self.laws
+        return {
+            **self.groups.metadata(),
+            "value": self.value,
+            "unit": self.unit,
+            "noise": {"counts": counts.to_dict(), "centred_sums": sums.to_dict()},
+        }
+
+    def _counted(
+        self, data: Any, engine: Any
+    ) -> tuple[dict[tuple[int, ...], Integers], dict[tuple[int, ...], Integers]]:
+        domain, wanted = self.groups.domain, self.groups.strategy.tables
+        assert domain is not None
+        domain.require_reviewed()
+        joint = self.groups.strategy.sizes != domain.shape
+        names = [domain.names if joint else tuple(domain.names[i] for i in t) for t in wanted]
+        counts = engine.marginals(data, domain, names)
+        units = engine.sums(data, domain, self.value, self.unit, names)
+        low, high = self._ends
+        centred = [2 * u - (low + high) * c for u, c in zip(units, counts, strict=True)]
+        return dict(zip(wanted, counts, strict=True)), dict(zip(wanted, centred, strict=True))
+
+    def _table(self, counts: FloatArray, centred: FloatArray) -> pa.Table:
+        import pyarrow as pa
+
+        low, high = self._ends
+        sums = self.unit * (centred + (low + high) * counts) / 2
+        count_std, sum_std = self.errors
+        width = self.groups.halfwidth_multiplier(LEVEL) * sum_std
+        mean, mean_low, mean_high = self._means(counts, centred)
+        tables = self.groups.tables()
+        names = np.repeat([t.name for t in tables], [t.queries for t in tables])
+        columns = [names, self.groups.labels(), counts, count_std, sums, sum_std]
+        columns += [sums - width, sums + width, mean, mean_low, mean_high]
+        return pa.table(dict(zip(_COLUMNS, columns, strict=True)))
+
+    def _means(self, counts: FloatArray, centred: FloatArray) -> tuple[FloatArray, ...]:
+        """Ratios with intervals from both parts, each held at half the allowed misses."""
+        low, high = (end * self.unit for end in self._ends)
+        middle = (low + high) / 2
+        split = self.groups.halfwidth_multiplier(1 - (1 - LEVEL) / 2)
+        count_std, _ = self.errors
+        raw = np.concatenate(query_variances(self.groups.strategy, self.groups.terms, self.laws[1]))
+        half, spread = split * count_std, split * np.sqrt(raw)
+        fewest, most = np.maximum(counts - half, 0.0), np.maximum(counts + half, 0.0)
+        ends: list[FloatArray] = []
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = middle + self.unit / 2 * centred / np.where(counts > 0, counts, np.nan)
+            for side in (centred - spread, centred + spread):
+                by = np.where((side < 0) == (len(ends) == 0), fewest, most)
+                ends.append(middle + self.unit / 2 * side / by)
+        mean = np.where(np.isfinite(mean), np.clip(mean, low, high), middle)
+        lower = np.where(np.isfinite(ends[0]), np.clip(ends[0], low, high), low)
+        upper = np.where(np.isfinite(ends[1]), np.clip(ends[1], low, high), high)
+        return mean, np.minimum(lower, mean), np.maximum(upper, mean)
