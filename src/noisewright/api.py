@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
@@ -14,7 +14,10 @@ from noisewright.planning.compare import Comparison, compare_central
 from noisewright.planning.sums import SumsPlan
 from noisewright.planning.targets import Fit, Target, fit_budget
 from noisewright.privacy.budget import Neighbours, Privacy
-from noisewright.workload import Workload
+from noisewright.workload import Workload, workload
+
+if TYPE_CHECKING:
+    from noisewright.planning.local_cost import LocalComparison
 
 
 def plan(
@@ -25,14 +28,20 @@ def plan(
     error: str | float = "rmse",
     mechanism: str = "auto",
     domain: Domain | None = None,
+    **local: Any,
 ) -> Any:
     """Plan answers to `queries` under `privacy`; nothing touches data until the plan is released.
 
     `queries` is a workload, its text form, or a matrix with one row per query. `error` is what to
     make small: "rmse", "max" or an exponent between 2 and infinity. With a `domain` (or questions
     that carry one), a plan can be released from a table of people; without one, from a histogram.
+
+    With `model="local"` there is no curator: every person sends a report that is private by itself
+    and the plan says how many people are needed. `error` is then not used.
     """
-    made = make.plan(queries, privacy, model=model, error=error, mechanism=mechanism, domain=domain)
+    made = make.plan(
+        queries, privacy, model=model, error=error, mechanism=mechanism, domain=domain, **local
+    )
     return _equipped(made)
 
 
@@ -81,10 +90,13 @@ def compare(
     model: str = "central",
     error: str | float = "rmse",
     domain: Domain | None = None,
-) -> list[Comparison]:
+) -> list[Comparison] | list[LocalComparison]:
     """Every mechanism of the model side by side, best first; those that refuse come last."""
-    if model != "central":
-        raise InvalidParameter("model", model, "must be 'central'", "leave it out")
+    make.check_model(model)
+    if model == "local":
+        from noisewright.planning.local_make import compare_local
+
+        return compare_local(workload(queries), privacy, domain)
     return compare_central(queries, privacy, error, domain)
 
 

@@ -16,7 +16,7 @@ from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.local.aggregate import REASONS, Aggregate
 from noisewright.local.client import Client
-from noisewright.local.intake import as_arrow
+from noisewright.local.exchange import as_arrow
 from noisewright.local.reports import HEADER, ReportFormat
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import UnaryEncoding

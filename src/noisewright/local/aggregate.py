@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.local.intake import report_batches, rows_of_length
+from noisewright.local.exchange import report_batches, rows_of_length
 from noisewright.local.reports import HEADER, VERSION, ReportFormat
 from noisewright.local.strategy import IndexStrategy, IntArray
 from noisewright.privacy.source import ByteSource, uniform_integers

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.histogram import check_cells
 from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.response import RandomizedResponse
+from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.tree import block_traces
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
@@ -33,6 +34,8 @@ def hierarchical(gram: Gram, epsilon: float, branching: int | None = None) -> Mi
     """Levels of a tree with the given branching, or the best one, weighted for the workload."""
     check_epsilon(epsilon)
     size = check_cells(gram.size)
+    if size > DENSE_SIZE:
+        raise TooLarge(f"hierarchical is analysed up to {DENSE_SIZE} cells, not {size}")
     if branching is not None and (int(branching) != branching or branching < 2):
         raise InvalidParameter("branching", branching, "must be a whole number >= 2", "try 4")
     choices = _BRANCHINGS if branching is None else (int(branching),)

@@ -135,7 +135,8 @@ class Mixture(IndexStrategy):
         for index in np.unique(drawn):
             members = np.flatnonzero(drawn == index)
             coarse = self.coarsenings[index].of(values[members])
-            reports[members] = self.starts[index] + self.components[index].sample(coarse, source)
+            own = self.components[index].sample(coarse, source).astype(np.int64)
+            reports[members] = self.starts[index] + own
         return reports
 
     def valid(self, reports: Array) -> npt.NDArray[np.bool_]:

@@ -57,7 +57,7 @@ class RandomizedResponse(CentredStrategy, IndexStrategy):
 
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
         """The truth, or a uniform other cell."""
-        reports = values.astype(self.layout.dtype)
+        reports = values.copy()
         lie = np.flatnonzero(~bernoulli(self.threshold, len(values), source))
         other = integers_below(self.size - 1, len(lie), source)
         reports[lie] = other + (other >= values[lie])

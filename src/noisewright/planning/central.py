@@ -22,6 +22,7 @@ from noisewright.estimate.intervals import (
     sidak_multiplier,
     simultaneous_multiplier,
 )
+from noisewright.planning import describe
 from noisewright.planning.counting import (
     Counter,
     checked_histogram,
@@ -29,14 +30,14 @@ from noisewright.planning.counting import (
     is_histogram,
 )
 from noisewright.planning.forecast import Forecast, mean_error
-from noisewright.planning.release import Release, ReleasedTable, term_axes
+from noisewright.planning.release import Release, ReleasedTable
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.source import ByteSource
-from noisewright.workload import Workload, stack
+from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.spec import Questions, query_labels
+from noisewright.workload.spec import Questions
 from noisewright.workload.terms import Term, terms
 
 LEVEL = 0.95
@@ -79,9 +80,7 @@ class CentralPlan:
     @property
     def plain_workload(self) -> Workload:
         """The queries as they are answered, without the weights of named questions."""
-        if isinstance(self.workload, Questions):
-            return stack(self.workload.plain_parts())
-        return self.workload
+        return describe.plain_workload(self.workload)
 
     @property
     def _joint(self) -> bool:
@@ -254,31 +253,17 @@ class CentralPlan:
 
     def labels(self) -> list[str]:
         """Every query in words."""
-        if self.domain is None or isinstance(self.workload, Questions):
-            return self.workload.labels()
-        asked = terms(self.workload, self.domain.shape)
-        return [label for t in asked for label in query_labels(self.domain, t)]
+        return describe.labels(self.workload, self.domain)
 
     def table_errors(self) -> list[tuple[Any, ...]]:
         """Per table: name, queries, rmse, largest standard error, and typical half-widths."""
         forecast = self.forecast()
-        rows, start = [], 0
-        for table in self.tables():
-            part = slice(start, start + table.queries)
-            std = forecast.std[part]
-            widths = forecast.halfwidth[part].max(), forecast.simultaneous_halfwidth[part].max()
-            errors = mean_error(std, 2), float(std.max()), *map(float, widths)
-            rows.append((table.name, table.queries, *errors))
-            start += table.queries
-        return rows
+        widths = forecast.halfwidth, forecast.simultaneous_halfwidth
+        return describe.table_errors(self.tables(), forecast.std, *widths)
 
     def tables(self) -> tuple[ReleasedTable, ...]:
         """The parts of the release, with what their queries stand for."""
-        if not isinstance(self.workload, Questions):
-            return (ReleasedTable(self.workload.brief(), self.workload.queries),)
-        pairs = zip(self.workload.names, self.workload.plain_terms(), strict=True)
-        domain = self.workload.domain
-        return tuple(ReleasedTable(name, t.queries, term_axes(domain, t)) for name, t in pairs)
+        return describe.answer_tables(self.workload)
 
     def metadata(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""

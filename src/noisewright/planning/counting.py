@@ -5,7 +5,7 @@ Engines live in a higher room and are handed in; a plan never imports one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Protocol
 
@@ -21,12 +21,15 @@ Table = tuple[int, ...]
 
 
 class Counter(Protocol):
-    """Counts marginal tables of a table of people."""
+    """Reads a table of people: counts of marginal tables, or the cell of every row."""
 
     def marginals(
         self, source: Any, domain: Domain, subsets: Sequence[tuple[str, ...]]
     ) -> list[Integers]:
         """Exact counts of each subset of attributes, its cells in C order."""
+
+    def cells(self, source: Any, domain: Domain) -> Iterator[Integers]:
+        """The cell of every row, in batches and in the table's order."""
 
 
 def is_histogram(data: Any) -> bool:

@@ -33,16 +33,31 @@ def plan(
     error: str | float = "rmse",
     mechanism: str = "auto",
     domain: Domain | None = None,
-) -> CentralPlan:
+    **local: Any,
+) -> Any:
     """Plan answers to `queries` under `privacy`; nothing touches data until the plan is released.
 
     `error` is what to make small: "rmse", "max" or an exponent between 2 and infinity. With a
     `domain`, a plan can be released from a table of people; without one, from a histogram.
+    With `model="local"` further settings go to `plan_local`.
     """
     asked = workload(queries)
-    if model != "central":
-        raise InvalidParameter("model", model, "must be 'central'", "leave it out")
+    check_model(model)
+    if model == "local":
+        from noisewright.planning.local_make import plan_local
+
+        return plan_local(asked, privacy, mechanism, domain, **local)
+    if local:
+        raise InvalidParameter(sorted(local)[0], "", "is for the local model", "set model='local'")
     return plan_central(asked, privacy, error_norm(error), mechanism, domain)
+
+
+def check_model(model: str) -> None:
+    """Refuse a model that is neither of the two."""
+    if model not in ("central", "local"):
+        raise InvalidParameter(
+            "model", model, "must be 'central' or 'local'", "local needs no trusted curator"
+        )
 
 
 def plan_central(

@@ -169,3 +169,12 @@ def _load_central(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Cen
 
 
 READERS["central"] = _load_central
+
+
+def _load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
+    from noisewright.planning.local import load_local
+
+    return load_local(header, arrays)
+
+
+READERS["local"] = _load_local

@@ -1,4 +1,4 @@
-"""Where reports come from: Parquet, CSV, Arrow columns, iterators of bytes.
+"""Reports in and out: Parquet, CSV, Arrow columns, iterators of bytes.
 
 Everything becomes Arrow arrays of bytes, a bounded number of rows at a time; text in a CSV file is
 hexadecimal or base64, told apart by its length. Whatever cannot be read becomes a null, which the
@@ -65,7 +65,7 @@ def _from_file(path: Path, length: int) -> Iterator[pa.Array]:
     if not path.is_file():
         raise InvalidParameter("reports", str(path), "is not a file", "check the path")
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
+        if _is_parquet(path):
             yield from _from_parquet(path, length)
         else:
             yield from _from_csv(path, length)
@@ -188,3 +188,41 @@ def as_arrow(rows: Bytes) -> pa.Array:
     offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.shape[1])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
     return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+
+
+def write_reports(path: str | Path, batches: Iterable[Bytes]) -> int:
+    """Write rows of bytes to Parquet, or in hexadecimal to CSV; returns how many there were."""
+    import pyarrow as pa
+
+    from noisewright.files import replacing
+
+    binary = _is_parquet(Path(path))
+    schema = pa.schema([(COLUMN, pa.binary() if binary else pa.string())])
+    count = 0
+    with replacing(path) as temporary, _writer(temporary, schema, binary) as writer:
+        for rows in batches:
+            column = as_arrow(rows) if binary else as_arrow(_as_hexadecimal(rows)).cast("string")
+            writer.write_table(pa.table([column], schema=schema))
+            count += len(rows)
+    return count
+
+
+def _writer(path: Path, schema: Any, binary: bool) -> Any:
+    if binary:
+        from pyarrow.parquet import ParquetWriter
+
+        return ParquetWriter(path, schema, use_dictionary=False)
+    from pyarrow.csv import CSVWriter
+
+    return CSVWriter(path, schema)
+
+
+def _as_hexadecimal(rows: Bytes) -> Bytes:
+    digits = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+    return np.stack([digits[rows >> 4], digits[rows & 15]], axis=2).reshape(
+        len(rows), 2 * rows.shape[1]
+    )
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")

@@ -1,0 +1,365 @@
+"""A plan without a curator: what clients send, what it will be worth, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright import __version__
+from noisewright.domain import Domain, Numeric
+from noisewright.errors import InvalidParameter
+from noisewright.estimate.intervals import normal_multiplier
+from noisewright.local.aggregate import Aggregate
+from noisewright.local.analysis import Analysis
+from noisewright.local.bound import LowerBound
+from noisewright.local.catalogue import table_gram
+from noisewright.local.client import Client
+from noisewright.local.estimate import (
+    Errors,
+    Estimates,
+    estimate,
+    joint_multiplier,
+    query_variances,
+    sampling_variances,
+)
+from noisewright.local.exchange import write_reports
+from noisewright.local.reports import ReportFormat
+from noisewright.local.storage import pack, unpack
+from noisewright.local.strategy import Strategy
+from noisewright.planning import describe
+from noisewright.planning.counting import Counter
+from noisewright.planning.forecast import mean_error
+from noisewright.planning.local_cost import ALPHA, LocalComparison, best_prior_bound, known_bound
+from noisewright.planning.release import Bounds, Release, ReleasedTable
+from noisewright.privacy.budget import Privacy
+from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.store import decode_workload, encode_workload
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class LocalForecast:
+    """Errors in counts of people, for so many people spread evenly over the cells.
+
+    `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
+    once. `worst_rmse` is the root mean square error on the worst table of as many people.
+    """
+
+    people: int
+    std: FloatArray
+    halfwidth: FloatArray
+    simultaneous_halfwidth: FloatArray
+    rmse: float
+    max: float
+    worst_rmse: float
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that fit on a line."""
+        names = ("people", "rmse", "max", "worst_rmse")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPlan:
+    """A strategy for a workload: its clients, its errors and its estimates.
+
+    `privacy` always speaks of replacing one person: a report hides which value its person holds.
+    """
+
+    workload: Workload
+    domain: Domain | None
+    privacy: Privacy
+    mechanism: str
+    strategy: Strategy
+    seconds: float = 0.0
+    runners_up: tuple[Mapping[str, Any], ...] = ()
+    counter: Counter | None = None
+
+    @property
+    def model(self) -> str:
+        """Who adds the noise."""
+        return "local"
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of every report."""
+        return self.strategy.epsilon
+
+    # --- clients ------------------------------------------------------------------------------
+
+    @cached_property
+    def format(self) -> ReportFormat:
+        """How reports are written and recognised."""
+        meaning = "" if self.domain is None else self.domain.fingerprint
+        return ReportFormat(self.strategy, meaning)
+
+    @cached_property
+    def client(self) -> Client:
+        """What runs on a person's device: `client.randomize(value)` gives the bytes to send."""
+        return Client(self.format, self.domain)
+
+    def randomize(self, values: npt.ArrayLike) -> Array:
+        """Reports of many people at once, one per cell in `values`."""
+        return self.strategy.randomize(values)
+
+    def randomize_table(
+        self, table: Any, output: str | Path, *, counter: Counter | None = None
+    ) -> int:
+        """Simulate a client for every row of a table; writes Parquet or CSV, returns the number.
+
+        Without a domain, the table's column `cell` holds the number of each person's cell.
+        """
+        domain = self.domain or Domain([Numeric.integers("cell", 0, self.strategy.size - 1)])
+        domain.require_reviewed()
+        engine = counter or self.counter
+        if engine is None:
+            raise InvalidParameter(
+                "counter", None, "must be given to read a table", "pass a counting engine"
+            )
+        batches = engine.cells(table, domain)
+        return write_reports(output, (self.client.randomize_many(cells) for cells in batches))
+
+    # --- errors before any report -------------------------------------------------------------
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """Exact variances of the strategy on the workload."""
+        return Analysis(self.strategy, self.workload, table_gram(self.workload))
+
+    @cached_property
+    def bound(self) -> LowerBound | None:
+        """What no ε-LDP strategy can beat, where it can be computed."""
+        return known_bound(self.workload, self.epsilon)
+
+    @property
+    def plain_workload(self) -> Workload:
+        """The queries as they are answered, without the weights of named questions."""
+        return describe.plain_workload(self.workload)
+
+    def sample_complexity(self, alpha: float = ALPHA) -> float:
+        """People needed for a worst-case variance of `alpha` per query, of proportions."""
+        return self.analysis.sample_complexity(alpha)
+
+    def people_for(self, alpha: float = ALPHA) -> int:
+        """The same as a whole number of people."""
+        return max(1, ceil(self.sample_complexity(alpha)))
+
+    def forecast(self, people: int, *, population: bool = False) -> LocalForecast:
+        """Expected error of every answer from so many people."""
+        count, asked = _checked_people(people), self.plain_workload
+        listed = self.strategy.lists_cells
+        even = np.full(self.strategy.size, count / self.strategy.size) if listed else None
+        variances = query_variances(self.strategy, asked, count)
+        if population:
+            variances = variances + sampling_variances(asked, count, even)
+        std = np.sqrt(np.maximum(variances, 0.0))
+        joint = joint_multiplier(self.strategy, asked, None if population else even, LEVEL)
+        return LocalForecast(
+            people=count,
+            std=std,
+            halfwidth=normal_multiplier(LEVEL) * std,
+            simultaneous_halfwidth=joint * std,
+            rmse=mean_error(std, 2),
+            max=float(std.max()),
+            worst_rmse=float(np.sqrt(count * self.analysis.worst_case / self.workload.queries)),
+        )
+
+    def amplified(self, people: int, delta: float) -> Privacy:
+        """The central guarantee of shuffled reports: an extra beside ε, never instead of it."""
+        from noisewright.privacy.amplification import shuffled
+
+        if self.strategy.delta:
+            raise InvalidParameter(
+                "mechanism", self.mechanism, "is not pure: the bound needs pure local privacy"
+            )
+        return shuffled(self.epsilon, _checked_people(people), delta)
+
+    # --- collection ---------------------------------------------------------------------------
+
+    def aggregate(
+        self, reports: Any = None, *, groups: int = 1, cap: float | None = None
+    ) -> Aggregate:
+        """Statistics of reports (none: an empty aggregate to add to).
+
+        Reports are an array as `randomize` gives it, encoded bytes or an iterator of them, an
+        Arrow column, a Parquet or CSV file with a column `report`, or a list of such files. See
+        `Aggregate` for `groups` and `cap`, which guard against poisoned reports.
+        """
+        if isinstance(reports, Aggregate):
+            return self._own(reports)
+        total = Aggregate(self.format, groups, cap)
+        several = isinstance(reports, list | tuple) and bool(reports)
+        if several and all(isinstance(source, str | Path) for source in reports):
+            for source in reports:
+                total.add(source)
+        elif reports is not None:
+            total.add(reports)
+        return total
+
+    def _own(self, aggregate: Aggregate) -> Aggregate:
+        if aggregate.format.identifier != self.format.identifier:
+            raise InvalidParameter(
+                "aggregate",
+                aggregate.format.name,
+                f"is of another plan than {self.format.name}",
+                "load the plan that its reports were made with",
+            )
+        return aggregate
+
+    def estimate(
+        self,
+        reports: Any,
+        *,
+        groups: int = 1,
+        cap: float | None = None,
+        errors: Errors = "plug-in",
+        population: bool = False,
+        non_negative: bool = False,
+    ) -> Release:
+        """Answers with intervals, from reports (as `aggregate` takes them) or an aggregate.
+
+        Answers are unbiased counts of people; with `non_negative` they are those of the best
+        fitting table of people, while intervals stay around the unbiased ones.
+        """
+        collected = self.aggregate(reports, groups=groups, cap=cap)
+        found = estimate(
+            self.plain_workload,
+            collected,
+            level=LEVEL,
+            errors=errors,
+            population=population,
+            non_negative=non_negative,
+        )
+        return Release(
+            answers=found.answers,
+            std=found.std,
+            halfwidth=found.halfwidth,
+            simultaneous_halfwidth=found.simultaneous_halfwidth,
+            tables=self.tables(),
+            metadata={
+                **self.metadata(),
+                "people": found.people,
+                "set_aside": dict(collected.set_aside),
+                "standard_errors": errors,
+                "population": population,
+                "non_negative": non_negative,
+                "groups": collected.groups,
+                "cap": collected.cap,
+            },
+            _labels=self.labels,
+            bounds=_bounds(found) if non_negative else None,
+        )
+
+    # --- what people and scripts see ----------------------------------------------------------
+
+    def labels(self) -> list[str]:
+        """Every query in words."""
+        return describe.labels(self.workload, self.domain)
+
+    def tables(self) -> tuple[ReleasedTable, ...]:
+        """The named parts of the answers."""
+        return describe.answer_tables(self.workload)
+
+    def table_errors(self, people: int) -> list[tuple[Any, ...]]:
+        """Per table: name, queries, rmse, largest standard error, and largest half-widths."""
+        forecast = self.forecast(people)
+        widths = forecast.halfwidth, forecast.simultaneous_halfwidth
+        return describe.table_errors(self.tables(), forecast.std, *widths)
+
+    def metadata(self) -> dict[str, Any]:
+        """What reports promise and what they were made with: ready for JSON, nothing private."""
+        return {
+            "format": "noisewright-estimate",
+            "version": __version__,
+            "model": "local",
+            "mechanism": self.mechanism,
+            "privacy": self.privacy.to_dict(),
+            "neighbours": self.privacy.neighbours,
+            "plan": self.format.name,
+            "workload": self.workload.brief(),
+            "domain": None if self.domain is None else self.domain.fingerprint,
+            "queries": self.workload.queries,
+            "ratio": self.comparison.ratio,
+            "interval_level": LEVEL,
+        }
+
+    @cached_property
+    def comparison(self) -> LocalComparison:
+        """What the plan costs, as comparisons of mechanisms state it."""
+        return LocalComparison.of(
+            self.mechanism, self.epsilon, self.analysis, self.bound, self.seconds
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on, at α = 0.01."""
+        better = best_prior_bound(self.workload, self.epsilon)
+        return {
+            **self.comparison.to_dict(),
+            "sample_complexity_prior_bound": better and better.sample_complexity(ALPHA),
+            "privacy": self.privacy.to_dict(),
+            "queries": self.workload.queries,
+            "size": self.workload.size,
+            "report_bytes": self.format.length,
+            "plan": self.format.name,
+            "runners_up": [dict(row) for row in self.runners_up],
+        }
+
+    def save(self, path: Any) -> None:
+        """Write the plan: safetensors with a JSON header, whole or not at all."""
+        from noisewright.planning.store import write_plan
+
+        arrays: dict[str, Array] = {}
+        settings, own = pack(self.strategy)
+        header = {
+            "workload": encode_workload(self.workload, arrays),
+            "domain": None if self.domain is None else self.domain.to_dict(),
+            "privacy": self.privacy.to_dict(),
+            "mechanism": self.mechanism,
+            "strategy": settings,
+            "seconds": self.seconds,
+            "runners_up": [dict(row) for row in self.runners_up],
+        }
+        arrays |= {f"{_PREFIX}{name}": array for name, array in own.items()}
+        write_plan(path, "local", header, arrays)
+
+
+_PREFIX = "strategy."
+
+
+def load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalPlan:
+    """A plan from its file's header and arrays."""
+    own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
+    return LocalPlan(
+        workload=decode_workload(header["workload"], arrays),
+        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
+        privacy=Privacy.from_dict(header["privacy"]),
+        mechanism=header["mechanism"],
+        strategy=unpack(header["strategy"], own),
+        seconds=header["seconds"],
+        runners_up=tuple(header["runners_up"]),
+    )
+
+
+def _checked_people(people: int) -> int:
+    whole = isinstance(people, int | np.integer) and not isinstance(people, bool)
+    if not whole or people < 1:
+        raise InvalidParameter("people", people, "must be a whole number >= 1", "say how many")
+    return int(people)
+
+
+def _bounds(found: Estimates) -> Bounds:
+    """Intervals about the unbiased answers, widened where needed to hold the fitted ones."""
+    each, both = found.halfwidth, found.simultaneous_halfwidth
+    low, high = np.minimum, np.maximum
+    return Bounds(
+        (low(found.centre - each, found.answers), high(found.centre + each, found.answers)),
+        (low(found.centre - both, found.answers), high(found.centre + both, found.answers)),
+    )

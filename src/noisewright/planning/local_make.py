@@ -1,0 +1,112 @@
+"""Planning and comparing without a curator: the mechanism that needs the fewest people."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter
+from noisewright.local.catalogue import MECHANISMS, Candidate, candidates
+from noisewright.planning.local import LocalPlan
+from noisewright.planning.local_cost import ALPHA, LocalComparison, known_bound
+from noisewright.privacy.budget import Privacy
+from noisewright.workload.base import Workload
+from noisewright.workload.spec import Questions
+
+
+def plan_local(
+    asked: Workload,
+    privacy: Privacy,
+    mechanism: str = "auto",
+    domain: Domain | None = None,
+) -> LocalPlan:
+    """The plan of the named mechanism, or of the one with the smallest worst-case variance."""
+    began = time.perf_counter()
+    domain = _checked_domain(asked, domain)
+    promise = local_privacy(privacy)
+    names = None if mechanism == "auto" else [_known(mechanism)]
+    ranked = candidates(asked, _epsilon(promise), promise.delta, names)
+    best = ranked[0]
+    if best.analysis is None:
+        reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in ranked)
+        raise InvalidParameter("mechanism", mechanism, f"cannot plan this: {reasons}")
+    return LocalPlan(
+        workload=asked,
+        domain=domain,
+        privacy=promise,
+        mechanism=best.mechanism,
+        strategy=best.analysis.strategy,
+        seconds=time.perf_counter() - began,
+        runners_up=tuple(_runner_up(c) for c in ranked[1:] if c.analysis is not None),
+    )
+
+
+def local_privacy(privacy: Privacy) -> Privacy:
+    """The same numbers as a promise about reports: one person's value is replaced by another.
+
+    Nobody can be absent from their own report, so the relation that `privacy` names is not used.
+    """
+    if privacy.epsilon is None:
+        raise InvalidParameter("rho", privacy.rho, "is not offered in the local model", "give ε")
+    return replace(privacy, neighbours="replace-one")
+
+
+def compare_local(
+    asked: Workload, privacy: Privacy, domain: Domain | None = None, alpha: float = ALPHA
+) -> list[LocalComparison]:
+    """All local mechanisms, fewest people first; those that do not apply come last."""
+    _checked_domain(asked, domain)
+    promise = local_privacy(privacy)
+    epsilon = _epsilon(promise)
+    bound = known_bound(asked, epsilon)
+    rows = []
+    for found in candidates(asked, epsilon, promise.delta):
+        if found.analysis is None:
+            row = LocalComparison(
+                found.mechanism, epsilon, seconds=found.seconds, refusal=found.refusal
+            )
+        else:
+            row = LocalComparison.of(
+                found.mechanism, epsilon, found.analysis, bound, found.seconds, alpha
+            )
+        rows.append(row)
+    return rows
+
+
+def _epsilon(promise: Privacy) -> float:
+    assert promise.epsilon is not None
+    return promise.epsilon
+
+
+def _runner_up(found: Candidate) -> dict[str, Any]:
+    assert found.analysis is not None
+    needed = found.analysis.sample_complexity(ALPHA)
+    return {"mechanism": found.mechanism, "sample_complexity": needed}
+
+
+def _known(mechanism: str) -> str:
+    if mechanism not in MECHANISMS:
+        raise InvalidParameter(
+            "mechanism",
+            mechanism,
+            "is not a local mechanism",
+            f"choose auto, {', '.join(MECHANISMS)}",
+        )
+    return mechanism
+
+
+def _checked_domain(asked: Workload, domain: Domain | None) -> Domain | None:
+    domain = asked.domain if isinstance(asked, Questions) else domain
+    if domain is None:
+        return None
+    domain.require_reviewed()
+    if asked.size != domain.size:
+        raise InvalidParameter(
+            "workload",
+            asked.brief(),
+            f"has {asked.size} cells where the domain has {domain.size}",
+            "match the workload's size to the domain",
+        )
+    return domain
