@@ -18,6 +18,8 @@ COMMANDS = {
     "demo": ("noisewright.cli.demo:demo", "The whole job on a synthetic table, with a report."),
     "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
     "release": ("noisewright.cli.release:release", "Private answers from a plan and a table."),
+    "randomize": ("noisewright.cli.randomize:randomize", "Local: reports of a table's people."),
+    "estimate": ("noisewright.cli.estimate:estimate", "Local: answers from collected reports."),
     "compare": ("noisewright.cli.compare:compare", "Every mechanism that applies, side by side."),
     "sums": ("noisewright.cli.sums:sums", "Counts, sums and means of a number by group."),
     "norm": ("noisewright.cli.norm:norm", "How hard a workload is: least error and its proof."),

@@ -24,6 +24,14 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
     help="What one person can change.",
 )
 @click.option("--error", default="rmse", show_default=True, help="rmse, max or an exponent >= 2.")
+@click.option(
+    "--model",
+    type=click.Choice(["central", "local"]),
+    default="central",
+    show_default=True,
+    help="Who adds the noise: a trusted curator, or every person.",
+)
+@click.option("--alpha", type=float, default=0.01, help="Local: variance per query aimed at.")
 @click.option("--chart", type=click.Path(dir_okay=False), help="Draw it (.html, .svg or .png).")
 @json_option
 def compare(
@@ -40,9 +48,11 @@ def compare(
     Examples:
       noisewright compare prefix:64 --epsilon 1 --delta 1e-9
       noisewright compare marginals:2^8:3 --epsilon 1 --json
+      noisewright compare prefix:64 --model local --epsilon 1
     """
     import noisewright as nw
     from noisewright.cli.plan import asked, exponent
+    from noisewright.cli.plan_local import compare_without_curator
     from noisewright.files import check_writable
     from noisewright.privacy.budget import Privacy
 
@@ -51,6 +61,9 @@ def compare(
     privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], choices["neighbours"])
     domain = None if schema is None else nw.Domain.from_yaml(schema)
     queries = asked(workload, spec, domain)
+    if choices["model"] == "local":
+        compare_without_curator(queries, privacy, choices["alpha"], chart, as_json)
+        return
     with progress("comparing"):
         rows = nw.compare(queries, privacy, error=exponent(choices["error"]), domain=domain)
     planned = [row for row in rows if row.refusal is None]
@@ -75,21 +88,28 @@ def _shown(value: Any) -> Any:
 
 def _draw(rows: list[Any], path: str) -> None:
     """Bars of the root mean square error, with the least possible error as a rule."""
+    data = {"mechanism": [r.mechanism for r in rows], "rmse": [r.rmse for r in rows]}
+    draw_bars(data, "root mean square error (people)", rows[0].lower_bound, path)
+
+
+def draw_bars(
+    columns: dict[str, list[Any]], title: str, bound: float | None, path: str, scale: str = "linear"
+) -> None:
+    """Horizontal bars by mechanism, with the least possible value as a dashed rule."""
     import altair as alt
     import pyarrow as pa
 
     from noisewright.files import replacing
 
-    data = pa.table({"mechanism": [r.mechanism for r in rows], "rmse": [r.rmse for r in rows]})
-    drawing: Any = (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(
-            x=alt.X("rmse:Q", title="root mean square error (people)"),
-            y=alt.Y("mechanism:N", sort=None, title=None),
-        )
+    data = pa.table(columns)
+    _, value = columns
+    base: Any = alt.Chart(data)
+    # A logarithm has no zero for a bar to start from.
+    marked = base.mark_bar() if scale == "linear" else base.mark_point(filled=True, size=90)
+    drawing = marked.encode(
+        x=alt.X(f"{value}:Q", title=title, scale=alt.Scale(type=scale)),
+        y=alt.Y("mechanism:N", sort=None, title=None),
     )
-    bound = rows[0].lower_bound
     if bound is not None:
         rule = alt.Chart(pa.table({"least": [bound]})).mark_rule(strokeDash=[4, 3])
         drawing = drawing + rule.encode(x="least:Q")

@@ -34,6 +34,15 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
 )
 @click.option("--pure", is_flag=True, help="With targets: find ε of pure privacy, not ρ.")
 @click.option("--mechanism", default="auto", show_default=True, help="A mechanism's name.")
+@click.option(
+    "--model",
+    type=click.Choice(["central", "local"]),
+    default="central",
+    show_default=True,
+    help="Who adds the noise: a trusted curator, or every person.",
+)
+@click.option("--people", type=int, help="Local: the expected error for that many people.")
+@click.option("--alpha", type=float, help="Local: people needed for this variance per query.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
 @json_option
 def plan(
@@ -55,15 +64,20 @@ def plan(
     Examples:
       noisewright plan prefix:64 --epsilon 1 --delta 1e-9
       noisewright plan prefix:64 --target-rmse 25
+      noisewright plan prefix:64 --model local --epsilon 1 --people 200000
       noisewright plan --queries q.yaml --schema s.yaml --epsilon 1 --delta 1e-9 -o people.nw
     """
     import noisewright as nw
+    from noisewright.cli.plan_local import plan_without_curator
     from noisewright.files import check_writable
 
     if output is not None:
         check_writable(output)
     domain = None if schema is None else nw.Domain.from_yaml(schema)
     queries = asked(workload, spec, domain)
+    if choices["model"] == "local":
+        plan_without_curator(queries, domain, output, as_json, choices)
+        return
     with progress("planning"):
         made, binding = _planned(queries, domain, choices)
     if output is not None:

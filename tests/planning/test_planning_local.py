@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisewright as nw
+from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.local.aggregate import Aggregate
+from noisewright.local.catalogue import MECHANISMS
+from noisewright.local.exchange import write_reports
+from noisewright.planning.local_make import compare_local
+from noisewright.workload import workload
+
+FIELDS = {
+    "mechanism",
+    "epsilon",
+    "objective",
+    "objective_lower_bound",
+    "sample_complexity",
+    "sample_complexity_lower_bound",
+    "ratio",
+    "two_valued",
+    "seconds",
+}
+
+
+@pytest.fixture
+def plan():
+    return nw.plan("prefix:12", nw.Privacy(epsilon=1), model="local")
+
+
+def test_the_plan_has_the_smallest_worst_case(plan):
+    rows = compare_local(workload("prefix:12"), nw.Privacy(epsilon=1))
+    able = [row for row in rows if row.refusal is None]
+    assert plan.mechanism == able[0].mechanism
+    assert plan.sample_complexity() == pytest.approx(able[0].sample_complexity)
+    people = [row.sample_complexity for row in able]
+    assert people == sorted(people)
+    assert {row["mechanism"] for row in plan.runners_up} == {row.mechanism for row in able[1:]}
+    assert all(set(row.to_dict()) == FIELDS for row in rows)
+    assert all(row.ratio >= 1 for row in able)
+
+
+def test_summary_holds_what_scripts_rely_on(plan):
+    summary = plan.summary()
+    assert summary.keys() >= FIELDS
+    assert (
+        summary["ratio"] == summary["sample_complexity"] / summary["sample_complexity_lower_bound"]
+    )
+    assert summary["objective"] >= summary["objective_lower_bound"]
+
+
+def test_collecting_end_to_end(plan, tmp_path):
+    plan.save(tmp_path / "p.nw")
+    loaded = nw.load(tmp_path / "p.nw")
+    assert loaded.format.name == plan.format.name
+    values = np.arange(600) % 12
+    blobs = [loaded.client.randomize(int(v)) for v in values[:50]]
+    assert {len(b) for b in blobs} == {loaded.format.length}
+    assert plan.aggregate(iter(blobs)).people == 50
+    assert plan.aggregate(blobs[0]).people == 1
+    reports = loaded.randomize(values)
+    write_reports(tmp_path / "r.parquet", [loaded.format.encode(reports)])
+    from_file = plan.estimate(tmp_path / "r.parquet")
+    from_memory = plan.estimate(reports)
+    halves = plan.aggregate(reports[:10]).merge(plan.aggregate(reports[10:]))
+    from_halves = plan.estimate(Aggregate.from_bytes(halves.to_bytes(), plan.format))
+    np.testing.assert_array_equal(from_file.answers, from_memory.answers)
+    np.testing.assert_array_equal(from_halves.answers, from_memory.answers)
+    frame = from_memory.to_pandas()
+    assert list(frame["query"]) == plan.labels()
+    assert (frame["lower_all"] <= frame["lower"]).all()
+    assert (frame["lower"] <= frame["upper"]).all()
+    write_reports(tmp_path / "r.csv", [loaded.format.encode(reports)])
+    np.testing.assert_array_equal(plan.estimate(tmp_path / "r.csv").answers, from_memory.answers)
+
+
+def test_forecast_shrinks_with_people_and_amplifies(plan):
+    one, many = plan.forecast(1000), plan.forecast(100_000)
+    np.testing.assert_allclose(many.std, 10 * one.std, rtol=1e-6)
+    assert one.rmse <= one.worst_rmse * (1 + 1e-9)
+    assert plan.forecast(1000, population=True).rmse > one.rmse
+    promise = plan.amplified(100_000, 1e-9)
+    assert promise.epsilon < plan.epsilon
+    for bad in (0, -5, 1.5):
+        with pytest.raises(InvalidParameter):
+            plan.forecast(bad)
+
+
+def test_questions_by_name_are_answered_without_their_weights():
+    domain = nw.Domain(
+        [nw.Boolean("works"), nw.Categorical("region", values=["north", "south", "west"])]
+    )
+    spec = {"queries": [{"marginal": ["region"], "weight": 3.0}, {"marginal": ["works"]}]}
+    questions = nw.Workload.from_spec(spec, domain)
+    plan = nw.plan(questions, nw.Privacy(epsilon=2), model="local")
+    report = plan.client.randomize({"works": True, "region": "south"})
+    found = plan.estimate([report])
+    assert found.answers[: domain["region"].size].sum() == pytest.approx(1.0)
+    with pytest.raises(InvalidParameter):
+        nw.plan("identity:4", nw.Privacy(epsilon=1), model="local").client.randomize({"a": 1})
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_every_mechanism_can_be_named_saved_and_loaded(name, tmp_path):
+    text = "marginals:2^3:2" if name == "union" else "prefix:8"
+    delta = 1e-6 if MECHANISMS[name].needs_delta else None
+    plan = nw.plan(text, nw.Privacy(epsilon=1, delta=delta), model="local", mechanism=name)
+    assert plan.mechanism == name
+    plan.save(tmp_path / "p.nw")
+    loaded = nw.load(tmp_path / "p.nw")
+    assert loaded.sample_complexity() == plan.sample_complexity()
+    found = loaded.estimate(plan.randomize(np.arange(8)))
+    assert np.isfinite(found.answers).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "privacy", "options"),
+    [
+        ("identity:1", {"epsilon": 1}, {}),
+        ("prefix:8", {"rho": 1}, {}),
+        ("prefix:8", {"epsilon": 1}, {"mechanism": "gaussian"}),
+        ("prefix:8", {"epsilon": 1}, {"mechanism": "union"}),
+        ("prefix:8", {"epsilon": 100}, {}),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(text, privacy, options):
+    with pytest.raises(nw.NoisewrightError):
+        nw.plan(text, nw.Privacy(**privacy), model="local", **options)
+
+
+def test_epsilon_zero_and_unknown_models_are_refused():
+    with pytest.raises(InvalidParameter):
+        nw.Privacy(epsilon=0)
+    with pytest.raises(InvalidParameter):
+        nw.plan("prefix:8", nw.Privacy(epsilon=1), model="federated")
+
+
+def test_aggregates_of_another_plan_are_refused(plan):
+    other = nw.plan("prefix:12", nw.Privacy(epsilon=2), model="local")
+    reports = other.aggregate(other.randomize(np.arange(12)))
+    with pytest.raises(InvalidParameter, match="another plan"):
+        plan.estimate(reports)
+    blobs = [other.client.randomize(3), plan.client.randomize(3)]
+    assert plan.aggregate(blobs).set_aside["foreign"] == 1
+
+
+def test_damaged_plans_are_refused(plan, tmp_path):
+    plan.save(tmp_path / "p.nw")
+    content = (tmp_path / "p.nw").read_bytes()
+    (tmp_path / "q.nw").write_bytes(content[:-20])
+    with pytest.raises(FileFormatError):
+        nw.load(tmp_path / "q.nw")
