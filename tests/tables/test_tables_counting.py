@@ -3,6 +3,7 @@
 import gzip
 import io
 import itertools
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,7 @@ from noisewright.domain import Boolean, Categorical, Domain, Numeric
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, TooLarge
 from noisewright.tables import engine
 from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.source import connect
 
 DOMAIN = Domain(
     [
@@ -260,6 +262,12 @@ def test_a_file_named_twice_would_count_its_people_twice(tmp_path: Path) -> None
     assert "every file once" in refusal([tmp_path / "a.csv", tmp_path / "a.csv"])
     assert "every file once" in refusal([tmp_path / "a.csv", str(tmp_path / "*.csv")])
     assert "every file once" in refusal(tmp_path / "*.csv")
+
+
+def test_the_engine_leaves_nothing_on_disk() -> None:
+    with closing(connect()) as connection:
+        settings = connection.execute("SELECT current_setting('temp_directory')").fetchall()
+    assert settings == [("",)]
 
 
 def test_unsuitable_requests() -> None:

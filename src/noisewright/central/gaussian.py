@@ -19,7 +19,7 @@ from noisewright.workload.terms import Term
 DENSE_CELLS = 2048
 """Cells of one factor up to which a dense strategy is optimised."""
 
-_TOTAL_BITS = 36  # all factors together: measured integers and noise stay far inside 64 bits
+_TOTAL_BITS = 33  # all factors together: at small budgets too, noise can be drawn on so fine a grid
 _MOST_BITS = 16
 _GRID_BITS = 10
 

@@ -30,7 +30,7 @@ from noisewright.workload.terms import Term
 LARGEST_FACTOR = 2048
 _SMALL = 128  # cells up to which many starts are cheap
 _HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
-_TOTAL_BITS = 36
+_TOTAL_BITS = 33
 _MOST_BITS = 16
 _HIERARCHIES = ((4,), (8,), (16,), (4, 16), (6, 36))
 _LARGE_HIERARCHY = (3, 12, 48)  # the best of nine shapes at 1024 cells, prefix and ranges alike

@@ -61,8 +61,10 @@ class Table:
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """Open a private in-memory engine that never reaches for the network by itself."""
-    connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    """Open a private in-memory engine that reaches neither for the network nor for the disk."""
+    # Without a temporary directory nothing of a table is ever spilled to disk.
+    config = {"autoinstall_known_extensions": "false", "temp_directory": ""}
+    connection = duckdb.connect(config=config)
     connection.execute("SET enable_progress_bar = false")  # it would mix into a command's output
     return connection
 

@@ -147,9 +147,14 @@ def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     step = max(step, 1.0) if whole else step
-    first, last = math.floor(low / step), math.ceil(high / step)
     digits = max(0, -math.floor(math.log10(step)))
-    edges = [round(k * step, digits) for k in range(first, max(last, first + 1) + 1)]
+
+    def edge(k: int) -> float:
+        return round(k * step, digits)
+
+    first, last = math.floor(low / step), math.ceil(high / step)
+    first, last = first - (edge(first) > low), last + (edge(last) < high)  # after rounding
+    edges = [edge(k) for k in range(first, max(last, first + 1) + 1)]
     return Numeric(
         name,
         [int(edge) for edge in edges] if whole else edges,
