@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the same at run time
-    from noisewright.api import compare, load, plan, plan_for, plan_sums
+    from noisewright.api import compare, load, plan, plan_for, plan_sums, plan_together
     from noisewright.central.stream import plan_stream
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
     from noisewright.errors import NoisewrightError
@@ -43,6 +43,7 @@ _HOMES = {
     "plan": "noisewright.api",
     "plan_for": "noisewright.api",
     "plan_sums": "noisewright.api",
+    "plan_together": "noisewright.api",
     "plan_stream": "noisewright.central.stream",
     "post_process": "noisewright.planning.postprocess",
     "release_quantiles": "noisewright.planning.quantiles",
@@ -70,6 +71,7 @@ __all__ = [
     "plan_for",
     "plan_stream",
     "plan_sums",
+    "plan_together",
     "post_process",
     "release_quantiles",
     "report",

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.planning import make, store
+from noisewright.planning import make, store, together
 from noisewright.planning.compare import Comparison, compare_central
 from noisewright.planning.sums import SumsPlan
 from noisewright.planning.targets import Fit, Target, fit_budget
+from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Workload, workload
 
@@ -63,6 +64,18 @@ def plan_for(
     start: dict[str, Any] = {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
     return fit_budget(plan(queries, privacy, **choices), targets)
+
+
+def plan_together(
+    queries: Sequence[Workload | str | Any], privacy: Privacy, **choices: Any
+) -> Together:
+    """Plan several releases about the same people under one budget.
+
+    `shares` (adding up to at most one) or `importance` decide who gets how much of it; see
+    `planning.together`.
+    """
+    made = together.plan_together(queries, privacy, **choices)
+    return replace(made, plans=tuple(_equipped(one) for one in made.plans))
 
 
 def plan_sums(
