@@ -192,31 +192,30 @@ def _draw(found: list[Any], path: str) -> None:
     by_size = len({result.workload.size for result in found}) > 1
     rows = [
         {
-            "size": result.workload.size,
+            "cells": result.workload.size,
             "norm": f"{_exponent(result):g}",
-            "kind": kind,
+            "workload": result.workload.brief(),
+            "what": what,
             "error": error,
         }
         for result in found
-        for kind, error in (("value", result.value), ("lower bound", result.lower_bound))
+        for what, error in (("value", result.value), ("lower bound", result.lower_bound))
     ]
     x: Any = alt.X("norm:N", sort=None, title="norm of the error")
-    detail: Any = alt.Detail("size:N")
     if by_size:
-        x = alt.X("size:Q", scale=alt.Scale(type="log"), title="cells")
-        detail = alt.Detail("norm:N")
-    drawing = (
-        alt.Chart(alt.Data(values=rows))
-        .mark_line(point=True)
-        .encode(
-            x=x,
-            y=alt.Y("error:Q", scale=alt.Scale(zero=False), title="error per unit of noise"),
-            color=alt.Color("kind:N", title=None),
-            strokeDash=alt.StrokeDash("kind:N", title=None),
-            detail=detail,
-        )
-        .properties(width=420, height=260)
+        x = alt.X("cells:Q", scale=alt.Scale(type="log"), title="cells")
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=x,
+        y=alt.Y("error:Q", scale=alt.Scale(zero=False), title="error per unit of noise"),
+        color=alt.Color("norm:N" if by_size else "workload:N", sort=None),
     )
+    # Value and bound mostly coincide: hollow diamonds leave the dots on the line in sight.
+    lines = base.transform_filter("datum.what == 'value'").mark_line()
+    shapes = alt.Scale(domain=["value", "lower bound"], range=["circle", "diamond"])
+    points = base.mark_point(size=90, strokeWidth=1.5).encode(
+        shape=alt.Shape("what:N", scale=shapes, title=None)
+    )
+    drawing = alt.layer(lines, points).properties(width=420, height=260)
     kind = path.rsplit(".", 1)[-1]
     with replacing(path, "chart") as temporary:
         drawing.save(str(temporary), format=kind, inline=kind == "html")
