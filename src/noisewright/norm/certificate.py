@@ -97,21 +97,36 @@ def _weighted_ranges_gram(size: int, a: FloatArray) -> FloatArray:
 
 
 def nuclear_of_prefix(a: FloatArray | None, b: FloatArray) -> float:
-    """The prefix matrix's bound from the bidiagonal inverse D_b^-½ W⁻¹ D_a^-½.
+    """The prefix matrix's bound from the bidiagonal inverse D_b^-½ W⁻¹ D_a^-½."""
+    rows = np.ones(b.size) if a is None else 1 / np.sqrt(a)
+    off = np.empty(2 * b.size - 1)
+    off[0::2] = rows / np.sqrt(b)
+    off[1::2] = rows[:-1] / np.sqrt(b[1:])
+    return _sum_of_inverses(off, b.size)
 
-    Its singular values are eigenvalues of a tridiagonal matrix with zero diagonal (Golub and
-    Kahan), found to an absolute accuracy that is a relative one for the large terms of the sum.
+
+def nuclear_of_ranges(a: FloatArray | None, b: FloatArray) -> float:
+    """The bound of all ranges at norm 2: M⁻¹ = BᵀB/(n + 1), B the n + 1 differences of neighbours.
+
+    Each cell stands between two of these differences.
+    """
+    assert a is None
+    off = np.repeat(1 / np.sqrt(b * (b.size + 1)), 2)
+    return _sum_of_inverses(off, b.size)
+
+
+def _sum_of_inverses(off_diagonal: FloatArray, count: int) -> float:
+    """A number just below Σ 1/σ over the singular values σ of a bidiagonal matrix.
+
+    They are eigenvalues of a tridiagonal matrix with zero diagonal and the entries of the
+    bidiagonal one beside it (Golub and Kahan), found to an absolute accuracy that is a relative one
+    for the large terms of the sum.
     """
     from scipy.linalg import eigvalsh_tridiagonal
 
-    n = b.size
-    rows = np.ones(n) if a is None else 1 / np.sqrt(a)
-    off = np.empty(2 * n - 1)
-    off[0::2] = rows / np.sqrt(b)
-    off[1::2] = rows[:-1] / np.sqrt(b[1:])
-    values = eigvalsh_tridiagonal(np.zeros(2 * n), off)[n:]
-    margin = 8 * EPSILON * float(values[-1])
-    return float(np.sum(1 / (values + margin))) * (1 - 2 * n * EPSILON)
+    values = eigvalsh_tridiagonal(np.zeros(off_diagonal.size + 1), off_diagonal)[-count:]
+    margin = 8 * sqrt(count) * EPSILON * float(values[-1])
+    return float(np.sum(1 / (values + margin))) * (1 - 2 * count * EPSILON)
 
 
 def nuclear_of_marginals(

@@ -106,7 +106,8 @@ def _(workload: Prefix, settings: Settings) -> Solved:
 @solve_part.register
 def _(workload: Ranges, settings: Settings) -> Solved:
     if settings.norm == 2:
-        return solve_numerically(workload, ranges_gram_inverse(workload.size), settings)
+        problem = ranges_gram_inverse(workload.size)
+        return solve_numerically(workload, problem, settings, certificate.nuclear_of_ranges)
     return solve_numerically(workload, RowwiseProblem(workload), settings)
 
 
