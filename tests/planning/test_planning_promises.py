@@ -93,6 +93,13 @@ def test_histograms_whose_sum_is_not_exact_are_refused() -> None:
         plan("total:2048", APPROXIMATE).release(np.full(2048, 2**53 - 1))
 
 
+def test_transposed_histograms_are_refused() -> None:
+    made = plan("identity:2*identity:3", APPROXIMATE)
+    with pytest.raises(InvalidParameter, match="one axis per attribute"):
+        made.release(np.ones((3, 2), dtype=int))
+    assert len(made.release(np.ones((2, 3), dtype=int))) == len(made.release([1] * 6)) == 6
+
+
 def test_answers_are_never_written_without_what_was_spent(tmp_path: Path) -> None:
     release = plan("identity:2", APPROXIMATE).release(np.array([1, 2]))
     (tmp_path / "answers.csv.meta.json").mkdir()

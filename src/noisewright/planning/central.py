@@ -228,7 +228,7 @@ class CentralPlan:
         if self.domain is not None:
             self.domain.require_reviewed()  # its labels are published, whatever the data's form
         if is_histogram(data):
-            counts = checked_histogram(data, self.strategy.sizes)
+            counts = checked_histogram(data, self.sizes).reshape(self.strategy.sizes)
             return lambda table: histogram_marginal(counts, table)
         if self.domain is None:
             raise InvalidParameter(

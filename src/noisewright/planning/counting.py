@@ -43,11 +43,11 @@ def is_histogram(data: Any) -> bool:
 def checked_histogram(data: Any, sizes: tuple[int, ...]) -> Integers:
     """Counts as a tensor over attributes; whole numbers of people only, told without a value."""
     counts = np.asarray(data)
-    if counts.size != prod(sizes):
+    if counts.shape not in ((prod(sizes),), sizes):
         raise InvalidParameter(
             "histogram",
-            f"array of {counts.size} cells",
-            f"must have {prod(sizes)} cells",
+            f"array of shape {counts.shape}",
+            f"must have {prod(sizes)} cells, flat or with one axis per attribute {sizes}",
             "give one count per cell of the workload",
         )
     whole = np.issubdtype(counts.dtype, np.integer) or (
