@@ -38,7 +38,8 @@ def plan(
     that carry one), a plan can be released from a table of people; without one, from a histogram.
 
     With `model="local"` there is no curator: every person sends a report that is private by itself
-    and the plan says how many people are needed. `error` is then not used.
+    and the plan says how many people are needed. `error` is then not used; `effort` ("low",
+    "normal", "high"), `time_limit` (seconds) and `seed` steer the search for the best strategy.
     """
     made = make.plan(
         queries, privacy, model=model, error=error, mechanism=mechanism, domain=domain, **local
@@ -103,13 +104,14 @@ def compare(
     model: str = "central",
     error: str | float = "rmse",
     domain: Domain | None = None,
+    **local: Any,
 ) -> list[Comparison] | list[LocalComparison]:
     """Every mechanism of the model side by side, best first; those that refuse come last."""
     make.check_model(model)
     if model == "local":
         from noisewright.planning.local_make import compare_local
 
-        return compare_local(workload(queries), privacy, domain)
+        return compare_local(workload(queries), privacy, domain, **local)
     return compare_central(queries, privacy, error, domain)
 
 

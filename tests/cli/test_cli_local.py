@@ -1,79 +1,142 @@
+"""The local model from the command line: plan, randomise, estimate, compare, and wrong inputs."""
+
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from noisewright.cli import main
 
-
-def run(*arguments, code=0):
-    result = CliRunner().invoke(main, [str(a) for a in arguments])
-    assert result.exit_code == code, result.output + result.stderr
-    return result
+SCHEMA = """
+reviewed: true
+attributes:
+  - {name: age, kind: numeric, edges: [0, 18, 65, 100], integer: true}
+  - {name: sex, kind: categorical, values: [F, M]}
+"""
+QUERIES = """
+queries:
+  - cdf: age
+    by: sex
+  - count: age >= 65
+"""
+LOCAL = ["--model", "local", "--epsilon", "1", "--effort", "low"]
 
 
 @pytest.fixture
-def cells(tmp_path):
-    path = tmp_path / "people.parquet"
-    values = np.random.default_rng(0).integers(0, 16, 500)
-    pq.write_table(pa.table({"cell": values}), path)
-    return path
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("schema.yaml").write_text(SCHEMA)
+    Path("queries.yaml").write_text(QUERIES)
+    rng = np.random.default_rng(0)
+    rows = zip(rng.integers(0, 100, 400), rng.choice(["F", "M"], 400), strict=True)
+    Path("people.csv").write_text("age,sex\n" + "\n".join(f"{a},{s}" for a, s in rows) + "\n")
+    return tmp_path
 
 
-def test_plan_randomize_estimate(tmp_path, cells):
-    plan, reports = tmp_path / "p.nw", tmp_path / "r.parquet"
-    options = ["--model", "local", "--epsilon", 2, "--people", 500, "--alpha", 0.1]
-    planned = json.loads(run("plan", "prefix:16", *options, "-o", plan, "--json").stdout)
-    assert planned["people_needed"] == pytest.approx(planned["sample_complexity"] / 10)
-    assert planned["rmse"] <= planned["worst_rmse"] * 1.000001
-    made = json.loads(run("randomize", plan, cells, "-o", reports, "--json").stdout)
-    assert made["reports"] == 500
-    answers, aggregate = tmp_path / "a.csv", tmp_path / "x.agg"
-    found = json.loads(
-        run("estimate", plan, reports, "-o", answers, "--aggregate", aggregate, "--json").stdout
-    )
-    assert found["people"] == 500
-    assert len(found["answers"]) == 16
-    assert "answer" in answers.read_text().splitlines()[0]
-    twice = json.loads(run("estimate", plan, aggregate, aggregate, "--json").stdout)
-    assert twice["people"] == 1000
-    np.testing.assert_allclose(twice["answers"], 2 * np.array(found["answers"]))
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
 
 
-def test_what_people_see(tmp_path, cells):
-    plan, reports = tmp_path / "p.nw", tmp_path / "r.csv"
-    shown = run(
-        "plan", "prefix:16", "--model", "local", "--epsilon", 1, "--people", 999, "-o", plan
-    )
-    assert "Runners-up" in shown.stdout
-    assert "if shuffled" in shown.stdout
-    assert "500" in run("randomize", plan, cells, "-o", reports).stdout
-    shown = run("estimate", plan, reports, "--population", "--nonnegative", "--groups", 5)
-    assert "[0..1]" in shown.stdout
+def test_a_table_becomes_reports_and_reports_become_answers(here: Path) -> None:
+    made = run("plan", "--queries", "queries.yaml", "--schema", "schema.yaml", *LOCAL, "-o", "p.nw")
+    assert made.exit_code == 0, made.output
+    assert "What others would need" in made.output
+    for output in ("r.parquet", "r.csv"):
+        result = run("randomize", "p.nw", "people.csv", "-o", output, "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.output)["reports"] == 400
+    result = run("estimate", "p.nw", "r.parquet", "r.csv", "-o", "a.csv", "--aggregate", "all.agg")
+    assert result.exit_code == 0, result.output
+    assert "800" in result.output
+    lines = Path("a.csv").read_text().splitlines()
+    assert lines[0].startswith('"table","query","answer"')
+    assert len(lines) == 1 + 7
+    metadata = json.loads(Path("a.csv.meta.json").read_text())
+    assert metadata["people"] == 800
+    again = run("estimate", "p.nw", "all.agg", "--non-negative", "--population", "--json")
+    document = json.loads(again.output)
+    assert min(document["answers"]) >= 0
+    assert document["people"] == 800
+    robust = ["--robust", "median:5", "--robust", "cap:6", "--worst-case", "--json"]
+    assert json.loads(run("estimate", "p.nw", "r.csv", *robust).output)["groups"] == 5
 
 
-def test_compare(tmp_path):
-    chart = tmp_path / "c.svg"
-    options = ["--model", "local", "--epsilon", 1]
-    rows = json.loads(run("compare", "prefix:16", *options, "--json", "--chart", chart).stdout)
-    assert rows[0]["ratio"] >= 1
-    assert {"mechanism", "sample_complexity", "sample_complexity_lower_bound"} <= set(rows[0])
-    assert chart.read_text().startswith("<svg")
-    assert "hierarchical" in run("compare", "prefix:16", *options).stdout
+def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
+    result = run("plan", "prefix:8", *LOCAL, "--people", "1000", "--alpha", "0.001", "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    fields = [
+        "mechanism",
+        "epsilon",
+        "objective",
+        "objective_lower_bound",
+        "sample_complexity",
+        "sample_complexity_lower_bound",
+        "ratio",
+        "two_valued",
+        "seconds",
+    ]
+    assert set(fields) <= set(document)
+    assert document["people_needed"] == pytest.approx(10 * document["sample_complexity"], abs=1)
+    assert document["shuffled"]["epsilon"] < 1
+    assert document["ratio"] >= 1
+    rows = json.loads(run("compare", "prefix:8", *LOCAL, "--json").output)
+    assert all(list(row) == fields for row in rows)
+    needed = [row["sample_complexity"] for row in rows]
+    assert needed == sorted(needed)
+    assert needed[0] == pytest.approx(document["sample_complexity"])
 
 
-def test_mistakes_are_told_without_values(tmp_path, cells):
-    plan, reports = tmp_path / "p.nw", tmp_path / "r.parquet"
-    run("plan", "prefix:8", "--model", "local", "--epsilon", 1, "-o", plan)
-    told = run("randomize", plan, cells, "-o", reports, code=2).stderr
-    assert "outside its declared cells" in told
-    assert not reports.exists()
-    run("estimate", plan, tmp_path / "none.parquet", code=2)
-    central = tmp_path / "c.nw"
-    run("plan", "prefix:8", "--epsilon", 1, "-o", central)
-    assert "curator" in run("randomize", central, cells, "-o", reports, code=2).stderr
+def test_compare_shows_and_draws(here: Path) -> None:
+    result = run("compare", "identity:16", *LOCAL, "--chart", "c.svg")
+    assert result.exit_code == 0, result.output
+    assert "subset-selection" in result.output
+    assert Path("c.svg").read_text().startswith("<svg")
+
+
+def test_cells_by_number_need_no_schema(here: Path) -> None:
+    run("plan", "identity:4", *LOCAL, "--mechanism", "randomized-response", "-o", "p.nw")
+    Path("cells.csv").write_text("cell\n0\n1\n3\n")
+    assert run("randomize", "p.nw", "cells.csv", "-o", "r.parquet").exit_code == 0
+    assert run("estimate", "p.nw", "r.parquet").exit_code == 0
+    Path("cells.csv").write_text("cell\n0\n7777\n")
+    result = run("randomize", "p.nw", "cells.csv", "-o", "r.parquet")
+    assert result.exit_code == 2
+    assert "7777" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["plan", "prefix:8", "--model", "local", "--epsilon", "0"], "epsilon"),
+        (["plan", "prefix:8", "--model", "local", "--rho", "1"], "rho"),
+        (["plan", "prefix:8", *LOCAL, "--mechanism", "gaussian"], "not a local mechanism"),
+        (["plan", "identity:1", *LOCAL], "cannot plan this"),
+        (["plan", "prefix:8", *LOCAL, "--people", "0"], "people"),
+        (["plan", "prefix:8", *LOCAL, "--alpha", "-1"], "alpha"),
+        (["plan", "prefix:8", *LOCAL, "--time-limit", "0"], "time_limit"),
+        (["estimate", "p.nw", "absent.parquet"], "is not a file"),
+        (["estimate", "p.nw", "absent.agg"], "is not a file"),
+        (["estimate", "p.nw", "people.csv"], "report"),
+        (["estimate", "p.nw", "empty.csv"], "no valid report"),
+        (["estimate", "p.nw", "foreign.csv"], "no valid report"),
+        (["estimate", "p.nw", "empty.csv", "--robust", "mean:3"], "robust"),
+        (["estimate", "central.nw", "empty.csv"], "has a curator"),
+        (["randomize", "central.nw", "people.csv", "-o", "r.parquet"], "has a curator"),
+        (["release", "p.nw", "people.csv", "-o", "a.csv"], "has no curator"),
+    ],
+)
+def test_wrong_inputs_get_one_message_and_code_2(
+    here: Path, arguments: list[str], told: str
+) -> None:
+    run("plan", "identity:4", *LOCAL, "--mechanism", "randomized-response", "-o", "p.nw")
+    run("plan", "identity:4", "--epsilon", "1", "--delta", "1e-9", "-o", "central.nw")
+    Path("empty.csv").write_text("report\n")
+    Path("foreign.csv").write_text("report\nd1000000000000000000\n")
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert told in result.output

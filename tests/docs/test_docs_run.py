@@ -13,7 +13,7 @@ import noisewright
 from noisewright.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md"]
+PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/how-to/local.md"]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 

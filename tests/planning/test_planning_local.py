@@ -1,3 +1,5 @@
+"""Local plans: chosen, saved, collected with, estimated from, and refused."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -24,13 +26,13 @@ FIELDS = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plan():
-    return nw.plan("prefix:12", nw.Privacy(epsilon=1), model="local")
+    return nw.plan("prefix:12", nw.Privacy(epsilon=1), model="local", effort="low")
 
 
 def test_the_plan_has_the_smallest_worst_case(plan):
-    rows = compare_local(workload("prefix:12"), nw.Privacy(epsilon=1))
+    rows = compare_local(workload("prefix:12"), nw.Privacy(epsilon=1), effort="low")
     able = [row for row in rows if row.refusal is None]
     assert plan.mechanism == able[0].mechanism
     assert plan.sample_complexity() == pytest.approx(able[0].sample_complexity)
@@ -77,7 +79,7 @@ def test_collecting_end_to_end(plan, tmp_path):
 
 def test_forecast_shrinks_with_people_and_amplifies(plan):
     one, many = plan.forecast(1000), plan.forecast(100_000)
-    np.testing.assert_allclose(many.std, 10 * one.std, rtol=1e-6)
+    np.testing.assert_allclose(many.std, 10 * one.std, rtol=1e-6, atol=1e-3)
     assert one.rmse <= one.worst_rmse * (1 + 1e-9)
     assert plan.forecast(1000, population=True).rmse > one.rmse
     promise = plan.amplified(100_000, 1e-9)
@@ -93,7 +95,7 @@ def test_questions_by_name_are_answered_without_their_weights():
     )
     spec = {"queries": [{"marginal": ["region"], "weight": 3.0}, {"marginal": ["works"]}]}
     questions = nw.Workload.from_spec(spec, domain)
-    plan = nw.plan(questions, nw.Privacy(epsilon=2), model="local")
+    plan = nw.plan(questions, nw.Privacy(epsilon=2), model="local", effort="low")
     report = plan.client.randomize({"works": True, "region": "south"})
     found = plan.estimate([report])
     assert found.answers[: domain["region"].size].sum() == pytest.approx(1.0)
@@ -137,7 +139,7 @@ def test_epsilon_zero_and_unknown_models_are_refused():
 
 
 def test_aggregates_of_another_plan_are_refused(plan):
-    other = nw.plan("prefix:12", nw.Privacy(epsilon=2), model="local")
+    other = nw.plan("prefix:12", nw.Privacy(epsilon=2), model="local", effort="low")
     reports = other.aggregate(other.randomize(np.arange(12)))
     with pytest.raises(InvalidParameter, match="another plan"):
         plan.estimate(reports)

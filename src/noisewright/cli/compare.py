@@ -31,6 +31,10 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
     show_default=True,
     help="Who adds the noise: a trusted curator, or every person.",
 )
+@click.option(
+    "--effort", type=click.Choice(["low", "normal", "high"]), default="normal",
+    show_default=True, help="Local: how hard to look for a better strategy.",
+)  # fmt: skip
 @click.option("--alpha", type=float, default=0.01, help="Local: variance per query aimed at.")
 @click.option("--chart", type=click.Path(dir_okay=False), help="Draw it (.html, .svg or .png).")
 @json_option
@@ -62,7 +66,8 @@ def compare(
     domain = None if schema is None else nw.Domain.from_yaml(schema)
     queries = asked(workload, spec, domain)
     if choices["model"] == "local":
-        compare_without_curator(queries, privacy, choices["alpha"], chart, as_json)
+        settings = {name: choices[name] for name in ("alpha", "effort")}
+        compare_without_curator(queries, privacy, domain, chart, as_json, **settings)
         return
     with progress("comparing"):
         rows = nw.compare(queries, privacy, error=exponent(choices["error"]), domain=domain)

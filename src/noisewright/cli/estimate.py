@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from noisewright.cli.output import json_option, print_json, print_table, progress
-
-_SHOWN = 20
+from noisewright.cli.randomize import local_plan
 
 
 @click.command()
@@ -17,25 +16,23 @@ _SHOWN = 20
 @click.argument("reports", nargs=-1, required=True, type=click.Path(dir_okay=False))
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False),
-    help="Answers: CSV, or Parquet by suffix, with what was done beside them in .meta.json.",
+    help="Answers: CSV, or Parquet by suffix. What they rest on goes beside it in .meta.json.",
 )  # fmt: skip
 @click.option(
     "--aggregate", type=click.Path(dir_okay=False),
-    help="Write the merged statistics here (.agg); such a file can be given as REPORTS again.",
+    help="Write the merged statistics here (.agg); such files can be given as REPORTS again.",
+)  # fmt: skip
+@click.option(
+    "--non-negative", "--nonnegative", "non_negative", is_flag=True,
+    help="Answers of the best fitting table of people.",
 )  # fmt: skip
 @click.option("--population", is_flag=True, help="Errors for the population people come from.")
+@click.option("--worst-case", is_flag=True, help="Errors on the worst data, not the estimated.")
 @click.option(
-    "--errors", type=click.Choice(["plug-in", "worst"]), default="plug-in", show_default=True,
-    help="Standard errors at the estimated data, or at the worst data for each query.",
+    "--robust", multiple=True,
+    help="Against poisoned reports: median:20 (medians over 20 groups), cap:6 (set aside reports "
+    "more than 6 standard deviations out); may be repeated.",
 )  # fmt: skip
-@click.option(
-    "--nonnegative",
-    "non_negative",
-    is_flag=True,
-    help="Fit one non-negative histogram to all answers.",
-)
-@click.option("--groups", type=int, default=1, show_default=True, help="Medians over groups.")
-@click.option("--cap", type=float, help="Set aside reports this many deviations out (try 6).")
 @json_option
 def estimate(
     plan_file: str,
@@ -48,6 +45,11 @@ def estimate(
     """Estimate the answers of PLAN from REPORTS (Parquet, CSV or .agg files).
 
     Reports that are malformed, impossible or of another plan are counted and set aside.
+
+    \b
+    Examples:
+      noisewright estimate people.nw reports.parquet -o answers.csv
+      noisewright estimate people.nw monday.agg tuesday.agg --non-negative
     """
     import noisewright as nw
     from noisewright.files import check_writable
@@ -56,63 +58,87 @@ def estimate(
         if path is not None:
             check_writable(path)
     made = local_plan(nw.load(plan_file), plan_file)
-    robust = {name: choices.pop(name) for name in ("groups", "cap")}
-    with progress("aggregating"):
+    robust = _robust(choices["robust"])
+    with progress("adding up reports"):
         merged = _merged(made, reports, robust)
-        found = made.estimate(merged, **choices)
+        found = made.estimate(
+            merged,
+            errors="worst" if choices["worst_case"] else "plug-in",
+            population=choices["population"],
+            non_negative=choices["non_negative"],
+        )
     if aggregate is not None:
         merged.save(aggregate)
     if output is not None:
         found.write(output)
     if as_json:
-        low, high = found.intervals.each
-        answers = {"answers": found.answers, "std_error": found.std, "lower": low, "upper": high}
-        print_json({**found.metadata, **answers})
+        print_json(_document(found, output))
     else:
         _show(found, output)
 
 
-def local_plan(loaded: Any, path: str) -> Any:
-    """Refuse plans with a curator."""
+def _robust(options: tuple[str, ...]) -> dict[str, Any]:
+    """`median:20` and `cap:6` as settings of an aggregate."""
     from noisewright.errors import InvalidParameter
 
-    if loaded.model != "local":
-        raise InvalidParameter(
-            "plan", path, "has a curator", "use `release`, or plan --model local"
-        )
-    return loaded
+    settings: dict[str, Any] = {}
+    for option in options:
+        name, _, number = option.partition(":")
+        try:
+            if name == "median":
+                settings["groups"] = int(number)
+            elif name == "cap":
+                settings["cap"] = float(number)
+            else:
+                raise ValueError
+        except ValueError:
+            raise InvalidParameter(
+                "robust", option, "must be median:GROUPS or cap:DEVIATIONS", "try median:20"
+            ) from None
+    return settings
 
 
 def _merged(made: Any, paths: tuple[str, ...], robust: dict[str, Any]) -> Any:
+    from noisewright.errors import InvalidParameter
     from noisewright.local.aggregate import Aggregate
 
-    parts = []
+    total = None
     for path in paths:
         if path.endswith(".agg"):
-            parts.append(Aggregate.from_bytes(Path(path).read_bytes(), made.format))
+            if not Path(path).is_file():
+                raise InvalidParameter("reports", path, "is not a file", "check the path")
+            part = Aggregate.from_bytes(Path(path).read_bytes(), made.format)
         else:
-            parts.append(made.aggregate(path, **robust))
-    merged = parts[0]
-    for part in parts[1:]:
-        merged = merged.merge(part)
-    return merged
+            part = made.aggregate(path, **robust)
+        total = part if total is None else total.merge(part)
+    return total
+
+
+def _document(found: Any, output: str | None) -> dict[str, Any]:
+    lower, upper = found.intervals.each
+    return {
+        **found.metadata,
+        "answers": found.answers,
+        "std_error": found.std,
+        "lower": lower,
+        "upper": upper,
+        "output": output,
+    }
 
 
 def _show(found: Any, output: str | None) -> None:
+    from noisewright.cli.release import SHOWN, show_answers
+
+    aside = {reason: n for reason, n in found.metadata["set_aside"].items() if n}
+    told = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
     rows = [
-        (label, f"{answer:,.1f}", f"± {half:,.1f}", f"± {wide:,.1f}")
-        for label, answer, half, wide in zip(
-            found.labels[:_SHOWN],
-            found.answers,
-            found.halfwidth,
-            found.simultaneous_halfwidth,
-            strict=False,
-        )
+        ("reports that count", f"{found.metadata['people']:,}"),
+        ("set aside", told or "none"),
+        ("mechanism", found.metadata["mechanism"]),
+        ("standard errors", found.metadata["standard_errors"]),
     ]
-    more = len(found) - len(rows)
-    aside = ", ".join(f"{n:,} {name}" for name, n in found.metadata["set_aside"].items() if n)
-    caption = f"{found.metadata['people']:,} reports" + (f"; set aside: {aside}" if aside else "")
-    caption += f"; {more:,} more answers" if more else ""
-    caption += f"; written to {output}" if output else ""
-    columns = ["query", "answer", "95 %", "all at once"]
-    print_table("Estimates, in people", columns, rows, caption)
+    print_table("Estimates", ["", ""], rows)
+    more = len(found) - SHOWN
+    caption = f"{more:,} more answers" if more > 0 else ""
+    where = f"written to {output}" if output else "use -o to write them"
+    show_answers("Answers, in people", found, "; ".join(t for t in (caption, where) if t))

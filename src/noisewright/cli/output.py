@@ -71,8 +71,8 @@ def _shown(value: object) -> Text:
 
 
 @contextmanager
-def progress(description: str) -> Iterator[Callable[[float], None]]:
-    """Show long work on standard error; yields a function that takes the fraction done."""
+def progress(description: str) -> Iterator[Callable[..., None]]:
+    """Show long work on standard error; yields a function of the fraction done and a text."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -81,7 +81,7 @@ def progress(description: str) -> Iterator[Callable[[float], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as p:
         task = p.add_task(description, total=None)
 
-        def update(fraction: float) -> None:
-            p.update(task, total=1.0, completed=fraction)
+        def update(fraction: float, text: str = description) -> None:
+            p.update(task, total=1.0, completed=fraction, description=text)
 
         yield update

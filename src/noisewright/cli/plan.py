@@ -43,6 +43,12 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
 )
 @click.option("--people", type=int, help="Local: the expected error for that many people.")
 @click.option("--alpha", type=float, help="Local: people needed for this variance per query.")
+@click.option(
+    "--effort", type=click.Choice(["low", "normal", "high"]),
+    help="Local: how hard to look for a better strategy (normal unless told).",
+)  # fmt: skip
+@click.option("--time-limit", type=float, help="Local: seconds to look for a better strategy.")
+@click.option("--seed", type=int, help="Local: seed of the search, which is public.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
 @json_option
 def plan(

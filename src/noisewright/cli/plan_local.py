@@ -7,6 +7,7 @@ from typing import Any
 from noisewright.cli.output import print_json, print_table, progress
 
 _SHOWN = 20
+_SHUFFLE_DELTA = 1e-9
 
 
 def plan_without_curator(
@@ -16,115 +17,116 @@ def plan_without_curator(
     from noisewright import api
     from noisewright.privacy.budget import Privacy
 
-    privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"])
-    with progress("planning"):
-        made = api.plan(
-            queries, privacy, model="local", mechanism=choices["mechanism"], domain=domain
-        )
+    privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], "replace-one")
+    names = ("mechanism", "effort", "time_limit", "seed")
+    settings: dict[str, Any] = {name: choices[name] for name in names if choices[name] is not None}
+    with progress("planning") as advance:
+
+        def tell(state: Any) -> None:
+            ratio = f"{state.ratio:.3f} × the least" if state.ratio < 1e3 else "no bound"
+            share = state.seconds / (settings.get("time_limit") or 10.0)
+            advance(min(share, 0.99), f"optimising ({state.stage}): {ratio}")
+
+        settings["progress"] = tell
+        made = api.plan(queries, privacy, model="local", domain=domain, **settings)
     if output is not None:
         made.save(output)
-    people, alpha = choices["people"], choices["alpha"]
     document = made.summary()
+    people, alpha = choices["people"], choices["alpha"]
     if alpha is not None:
-        document |= {"alpha": alpha, "people_needed": made.sample_complexity(alpha)}
+        document |= {"alpha": alpha, "people_needed": made.people_for(alpha)}
     forecast = None if people is None else made.forecast(people)
     if forecast is not None:
         document |= {**forecast.summary(), "shuffled": _shuffled(made, people)}
     if as_json:
         print_json(document)
-    else:
-        _show(made, document, forecast, output)
+        return
+    _show(made, document, output)
+    if forecast is not None:
+        _show_forecast(made, forecast)
 
 
 def _shuffled(made: Any, people: int) -> dict[str, Any] | None:
-    """What shuffled reports promise together at δ = 1e-9: an extra beside the local ε."""
+    """What shuffled reports promise together: an extra beside the local ε."""
     from noisewright.errors import NoisewrightError
 
     try:
-        promise = made.amplified(people, 1e-9)
+        promise = made.amplified(people, _SHUFFLE_DELTA)
     except NoisewrightError:
         return None
     return {"epsilon": promise.epsilon, "delta": promise.delta}
 
 
-def _show(made: Any, document: dict[str, Any], forecast: Any, output: str | None) -> None:
+def _show(made: Any, document: dict[str, Any], output: str | None) -> None:
     ratio, bound = document["ratio"], document["sample_complexity_lower_bound"]
+    least = f"{ratio:.4f} × the least possible ({bound:,.0f})" if ratio else "no bound known"
     rows = [
         ("queries", f"{document['queries']:,}"),
         ("privacy of every report", made.privacy.text()),
         ("mechanism", made.mechanism),
-        ("report", f"{document['report_bytes']} bytes"),
-        ("people for a variance of 0.01 per query", f"{document['sample_complexity']:,.1f}"),
-        (
-            "certified",
-            "no bound known" if not ratio else f"{ratio:.4f} × the least possible ({bound:,.1f})",
-        ),
+        ("one report", f"{document['report_bytes']:,} bytes"),
+        ("people for a variance of 0.01 per query", f"{document['sample_complexity']:,.0f}"),
+        ("certified", least),
     ]
     if "people_needed" in document:
-        rows.append((f"people for {document['alpha']:g}", f"{document['people_needed']:,.1f}"))
-    if forecast is not None:
-        rows += [
-            (f"root mean square error of {forecast.people:,}", f"{forecast.rmse:,.1f} people"),
-            ("on the worst data", f"{forecast.worst_rmse:,.1f} people"),
-        ]
+        needed = f"{document['people_needed']:,}"
+        rows.append((f"people for a variance of {document['alpha']:g}", needed))
+    if document.get("shuffled"):
         shuffled = document["shuffled"]
-        if shuffled:
-            text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (an extra)"
-            rows.append(("if shuffled, all reports together", text))
+        text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (beside ε, not instead)"
+        rows.append(("reports together, once shuffled", text))
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan without a curator", ["", ""], rows)
-    if made.runners_up:
-        others = [(r["mechanism"], r["sample_complexity"]) for r in made.runners_up]
-        print_table("Runners-up", ["mechanism", "people needed"], others)
-    if forecast is not None:
-        _show_queries(made, forecast)
+    others = [(r["mechanism"], f"{r['sample_complexity']:,.0f}") for r in made.runners_up]
+    if others:
+        print_table("What others would need", ["mechanism", "people"], others)
 
 
-def _show_queries(made: Any, forecast: Any) -> None:
-    count = min(_SHOWN, len(forecast.std))
-    asked = made.plain_workload
-    rows = [
-        (asked.label(i), f"{forecast.std[i]:,.1f}", f"± {forecast.halfwidth[i]:,.1f}")
-        for i in range(count)
-    ]
-    more = len(forecast.std) - count
-    caption = f"and {more:,} more queries" if more else ""
-    print_table(
-        "Expected error, in people", ["query", "standard error", "95 % within"], rows, caption
-    )
+def _show_forecast(made: Any, forecast: Any) -> None:
+    """Expected errors: table by table where there are several, else query by query."""
+    title = f"Expected error from {forecast.people:,} people, in people"
+    caption = f"root mean square {forecast.rmse:,.1f}; on the worst data {forecast.worst_rmse:,.1f}"
+    tables = made.table_errors(forecast.people)
+    if len(tables) > 1:
+        columns = ["table", "queries", "rmse", "largest", "95 % within ±", "all at once ±"]
+        print_table(title, columns, tables, caption)
+        return
+    shown = zip(made.labels()[:_SHOWN], forecast.std, forecast.halfwidth, strict=False)
+    rows = [(label, f"{std:,.1f}", f"± {half:,.1f}") for label, std, half in shown]
+    more = len(forecast.std) - len(rows)
+    caption += f"; {more:,} more queries" if more else ""
+    print_table(title, ["query", "standard error", "95 % within"], rows, caption)
 
 
 def compare_without_curator(
-    queries: Any, privacy: Any, alpha: float, chart: str | None, as_json: bool
+    queries: Any, privacy: Any, domain: Any, chart: str | None, as_json: bool, **settings: Any
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
-    from noisewright.planning.local_make import compare_local
-    from noisewright.workload import workload
+    from noisewright import api
+    from noisewright.cli.compare import draw_bars
 
     with progress("comparing"):
-        rows: list[Any] = compare_local(workload(queries), privacy, alpha=alpha)
+        rows: list[Any] = api.compare(queries, privacy, model="local", domain=domain, **settings)
     planned = [row for row in rows if row.refusal is None]
-    if chart is not None:
-        from noisewright.cli.compare import draw_bars
-
+    if chart is not None and planned:
         columns = {
             "mechanism": [row.mechanism for row in planned],
             "people": [row.sample_complexity for row in planned],
         }
         floor = planned[0].sample_complexity_lower_bound
-        draw_bars(columns, f"people needed at α = {alpha:g}", floor, chart, "log")
+        draw_bars(columns, f"people needed at α = {settings['alpha']:g}", floor, chart, "log")
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
     print_table(
-        f"People needed for a variance of {alpha:g} per query, ε = {privacy.epsilon:g}",
+        f"People needed for a variance of {settings['alpha']:g} per query, ε = {privacy.epsilon:g}",
         ["mechanism", "people", "least possible", "ratio", "seconds"],
         [
             (
                 row.mechanism,
-                row.sample_complexity,
-                row.sample_complexity_lower_bound or "unknown",
+                f"{row.sample_complexity:,.1f}",
+                f"{row.sample_complexity_lower_bound:,.1f}" if row.ratio else "unknown",
                 f"{row.ratio:.4f}" if row.ratio else "unknown",
                 round(row.seconds, 3),
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from noisewright.cli.output import json_option, print_json, print_table, progress
@@ -12,34 +14,27 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
 @click.argument("table", type=click.Path(dir_okay=False))
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), required=True,
-    help="Reports: Parquet, or CSV by suffix.",
+    help="Reports: Parquet, or hexadecimal text in CSV by suffix.",
 )  # fmt: skip
 @json_option
 def randomize(plan_file: str, table: str, output: str, as_json: bool) -> None:
     """Write one report per row of TABLE (CSV or Parquet), as each person's own device would.
 
-    Where the plan knows no schema, the column `cell` holds the number of each person's cell.
-    Every run draws fresh randomness from the operating system. Reports are private one by one;
-    the order of the rows is kept, so shuffle or separate them from the table before sharing.
+    Every run draws fresh randomness from the operating system. Reports are private one by one, but
+    they are in the order of the rows: keep them apart from the table. Where the plan knows no
+    schema, the table's column `cell` holds cells by number.
     """
     import noisewright as nw
-    from noisewright.cli.estimate import local_plan
     from noisewright.files import check_writable
 
     check_writable(output)
     made = local_plan(nw.load(plan_file), plan_file)
     with progress("randomising"):
         count = made.randomize_table(table, output)
-    document = {
-        "reports": count,
-        "plan": made.format.name,
-        "mechanism": made.mechanism,
-        "epsilon": made.epsilon,
-        "report_bytes": made.format.length,
-        "output": output,
-    }
     if as_json:
-        print_json(document)
+        about = {"plan": made.format.name, "mechanism": made.mechanism, "epsilon": made.epsilon}
+        length = made.format.length
+        print_json({"reports": count, **about, "report_bytes": length, "output": output})
         return
     rows = [
         ("reports", f"{count:,}"),
@@ -49,3 +44,14 @@ def randomize(plan_file: str, table: str, output: str, as_json: bool) -> None:
         ("written to", output),
     ]
     print_table("Reports", ["", ""], rows)
+
+
+def local_plan(loaded: Any, path: str) -> Any:
+    """Refuse plans with a curator."""
+    from noisewright.errors import InvalidParameter
+
+    if loaded.model != "local":
+        raise InvalidParameter(
+            "plan", path, "has a curator", "use `release`, or plan with --model local"
+        )
+    return loaded

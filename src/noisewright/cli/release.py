@@ -9,7 +9,7 @@ import click
 
 from noisewright.cli.output import json_option, print_json, print_table, progress
 
-_SHOWN = 20
+SHOWN = 20
 
 
 @click.command()
@@ -35,6 +35,7 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     after the noise, without reading the table again; the metadata says what that does to intervals.
     """
     import noisewright as nw
+    from noisewright.errors import InvalidParameter
     from noisewright.files import check_writable
     from noisewright.planning.release import metadata_path
 
@@ -42,6 +43,10 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     check_writable(output)
     check_writable(metadata_path(output))
     loaded = nw.load(plan_file)
+    if loaded.model != "central":
+        raise InvalidParameter(
+            "plan", plan_file, "has no curator", "use `randomize` and `estimate`"
+        )
     after = _post_processing(loaded, choices)
     with progress("counting and adding noise"):
         released = loaded.release(table)
@@ -107,21 +112,21 @@ def _refuse_inputs(output: str, *inputs: str) -> None:
 
 
 def _show(released: Any, output: str, beside: str) -> None:
+    more = len(released) - SHOWN
+    caption = f"{more:,} more in {output}; " if more > 0 else f"written to {output}; "
+    show_answers("Private answers", released, caption + f"what was spent: {beside}")
+
+
+def show_answers(title: str, released: Any, caption: str) -> None:
+    """The first answers, with the half-widths of their intervals."""
     rows = [
         (label, f"{answer:,.1f}", f"± {half:,.1f}", f"± {wide:,.1f}")
         for label, answer, half, wide in zip(
-            released.labels[:_SHOWN],
+            released.labels[:SHOWN],
             released.answers,
             released.halfwidth,
             released.simultaneous_halfwidth,
             strict=False,
         )
     ]
-    more = len(released) - len(rows)
-    caption = f"{more:,} more in {output}; " if more > 0 else f"written to {output}; "
-    print_table(
-        "Private answers",
-        ["query", "answer", "95 %", "all at once"],
-        rows,
-        caption + f"what was spent: {beside}",
-    )
+    print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)

@@ -163,7 +163,9 @@ def check_prior(prior: FloatArray, size: int) -> FloatArray:
     values = np.asarray(prior, dtype=np.float64)
     if values.shape != (size,) or not np.isfinite(values).all() or values.min() <= 0:
         raise InvalidParameter("prior", f"array of shape {values.shape}", "must be positive")
-    return np.asarray(values / values.sum())
+    total = values.sum()
+    # A prior that was read from a plan file stays as it is, to the last bit.
+    return values if abs(total - 1.0) < 1e-14 * size else np.asarray(values / total)
 
 
 def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:

@@ -6,11 +6,15 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.local.catalogue import MECHANISMS, Candidate, candidates
+from noisewright.local.fixedpoint import check_epsilon
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.local_cost import ALPHA, LocalComparison, known_bound
+from noisewright.planning.local_search import OPTIMISED, Search, optimised
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
 from noisewright.workload.spec import Questions
@@ -21,13 +25,18 @@ def plan_local(
     privacy: Privacy,
     mechanism: str = "auto",
     domain: Domain | None = None,
+    **search: Any,
 ) -> LocalPlan:
-    """The plan of the named mechanism, or of the one with the smallest worst-case variance."""
+    """The plan of the named mechanism, or of the one with the smallest worst-case variance.
+
+    `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
+    search for an optimised strategy, which is public and the same for the same seed.
+    """
     began = time.perf_counter()
+    settings = _search(search)
     domain = _checked_domain(asked, domain)
     promise = local_privacy(privacy)
-    names = None if mechanism == "auto" else [_known(mechanism)]
-    ranked = candidates(asked, _epsilon(promise), promise.delta, names)
+    ranked = _ranked(asked, promise, mechanism, settings)
     best = ranked[0]
     if best.analysis is None:
         reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in ranked)
@@ -50,11 +59,16 @@ def local_privacy(privacy: Privacy) -> Privacy:
     """
     if privacy.epsilon is None:
         raise InvalidParameter("rho", privacy.rho, "is not offered in the local model", "give ε")
+    check_epsilon(privacy.epsilon)
     return replace(privacy, neighbours="replace-one")
 
 
 def compare_local(
-    asked: Workload, privacy: Privacy, domain: Domain | None = None, alpha: float = ALPHA
+    asked: Workload,
+    privacy: Privacy,
+    domain: Domain | None = None,
+    alpha: float = ALPHA,
+    **search: Any,
 ) -> list[LocalComparison]:
     """All local mechanisms, fewest people first; those that do not apply come last."""
     _checked_domain(asked, domain)
@@ -62,7 +76,7 @@ def compare_local(
     epsilon = _epsilon(promise)
     bound = known_bound(asked, epsilon)
     rows = []
-    for found in candidates(asked, epsilon, promise.delta):
+    for found in _ranked(asked, promise, "auto", _search(search)):
         if found.analysis is None:
             row = LocalComparison(
                 found.mechanism, epsilon, seconds=found.seconds, refusal=found.refusal
@@ -73,6 +87,31 @@ def compare_local(
             )
         rows.append(row)
     return rows
+
+
+def _search(settings: dict[str, Any]) -> Search:
+    try:
+        return Search(**settings)
+    except TypeError:
+        raise InvalidParameter(
+            "settings", sorted(settings), "hold unknown names", "known: effort, time_limit, seed"
+        ) from None
+
+
+def _ranked(asked: Workload, promise: Privacy, mechanism: str, settings: Search) -> list[Candidate]:
+    """Candidates, the smallest worst-case variance first and those that refuse last."""
+    epsilon = _epsilon(promise)
+    bound = known_bound(asked, epsilon)
+    if mechanism == OPTIMISED:
+        return [optimised(asked, epsilon, bound, settings)]
+    if mechanism != "auto":
+        return candidates(asked, epsilon, promise.delta, [_known(mechanism)])
+    found = candidates(asked, epsilon, promise.delta)
+    best = found[0].analysis
+    settled = best is not None and bound is not None and best.worst_case <= 1.001 * bound.variance
+    if not settled:  # otherwise no strategy could do visibly better
+        found.append(optimised(asked, epsilon, bound, settings))
+    return sorted(found, key=lambda c: np.inf if c.analysis is None else c.analysis.worst_case)
 
 
 def _epsilon(promise: Privacy) -> float:
@@ -92,7 +131,7 @@ def _known(mechanism: str) -> str:
             "mechanism",
             mechanism,
             "is not a local mechanism",
-            f"choose auto, {', '.join(MECHANISMS)}",
+            f"choose auto, {OPTIMISED}, {', '.join(MECHANISMS)}",
         )
     return mechanism
 
