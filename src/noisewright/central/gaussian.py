@@ -46,7 +46,7 @@ def product_strategy(term: Term, sizes: tuple[int, ...], norm: float) -> Planned
     if term.factors is None:
         return product_strategy(as_one_axis(term.inner), (prod(sizes),), norm)
     factors = term.factors
-    bits = max(6, min(_MOST_BITS, _TOTAL_BITS // max(1, len(factors))))
+    bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, len(factors))))
     matrices: list[Integers] = []
     value, bound, notes = term.weight, term.weight, []
     for factor in factors:

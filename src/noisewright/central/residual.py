@@ -75,7 +75,7 @@ def _restated(planned: Planned, terms: Sequence[Term]) -> Planned:
 
 def _mixed(family: Family) -> Planned:
     longest = max(map(len, family.blocks))
-    bits = max(5, min(_MOST_BITS, _TOTAL_BITS // max(1, longest)))
+    bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, longest)))
     found = design(family, bits)
     noises = [found.noise(b, s) for b, s in zip(family.blocks, found.shares, strict=True)]
     bound = lower_bound(found)

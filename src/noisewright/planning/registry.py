@@ -16,6 +16,7 @@ from noisewright.privacy.budget import Privacy
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term, terms
 
+_MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
 _SMALL_DOMAIN = 512  # cells up to which whole tables and a dense strategy are both tried
 
 
@@ -91,7 +92,7 @@ def _refuses_residual(problem: CentralProblem) -> str | None:
         return "there is one attribute only; a dense strategy is optimal"
     if not _by_tables(problem):
         return f"some queries are no product over attributes and see over {JOINT_LIMIT} cells"
-    if len(asked) == 1 and not is_counts(asked):
+    if len(asked) == 1 and not is_counts(asked) and len(asked[0].attributes) < _MANY_FACTORS:
         return "a single product is optimal factor by factor"
     if problem.norm != 2 and not is_counts(asked):
         return "queries other than counts are planned for the RMSE only"
