@@ -120,6 +120,25 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
     assert worst >= 0.3  # and the noise is not far too much
 
 
+def test_counts_and_sums_of_a_stream_are_about_the_same_people() -> None:
+    """A stream can be read once: sums of nothing beside counts of everybody move far too much."""
+    made = nw.plan_sums("income", BY, Privacy(rho=1), DOMAIN)
+    table = people(20, 3)
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    whole, once = (made._counted(source, made.groups.counter) for source in (table, stream))
+    for expected, found in zip(whole, once, strict=True):
+        assert {t: c.tolist() for t, c in found.items()} == {
+            t: c.tolist() for t, c in expected.items()
+        }
+
+
+def test_the_reach_does_not_depend_on_the_type_of_the_unit() -> None:
+    """Bounds divided in single precision would lie inside the values they bound."""
+    wide = nw.Domain((nw.Numeric("x", edges=(0, 2**24 + 1)),))
+    made = nw.plan_sums("x", [[]], Privacy(rho=1), wide, unit=np.float32(1))
+    assert made.reach == 2**24 + 1
+
+
 def test_bad_sums_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="numeric"):
         nw.plan_sums("sex", BY, Privacy(rho=1), DOMAIN)

@@ -118,7 +118,11 @@ def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
             kept &= frame["income"].between(-20, 100)
         units = np.rint(frame["income"].clip(-10, 90.5) / 0.01).where(kept, 0).astype(np.int64)
         for source in (frame, tmp_path / "table.csv"):
-            total, by_sex = DuckDBCounter().sums(source, domain, "income", 0.01, [(), ("sex",)])
+            subsets: list[tuple[str, ...]] = [(), ("sex",)]
+            counts, sums = DuckDBCounter().sums(source, domain, "income", 0.01, subsets)
+            counted = DuckDBCounter().marginals(source, domain, subsets)
+            assert [c.tolist() for c in counts] == [c.tolist() for c in counted]
+            total, by_sex = sums
             assert total.tolist() == [units.sum()]
             assert by_sex.tolist() == [units[frame["sex"] == sex].sum() for sex in ("F", "M")]
         assert units.abs().max() <= income.largest_units(0.01) == 9050

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from noisewright.cli.output import json_option, print_json, print_table, progress
+from noisewright.cli.output import check_output, json_option, print_json, print_table, progress
 
 SHOWN = 20
 
@@ -36,12 +35,8 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     """
     import noisewright as nw
     from noisewright.errors import InvalidParameter
-    from noisewright.files import check_writable
-    from noisewright.planning.release import metadata_path
 
-    _refuse_inputs(output, plan_file, table)
-    check_writable(output)
-    check_writable(metadata_path(output))
+    check_output(output, plan_file, table)
     loaded = nw.load(plan_file)
     if loaded.model != "central":
         raise InvalidParameter(
@@ -102,13 +97,6 @@ def _invariant(text: str) -> tuple[str, float]:
         raise InvalidParameter(
             "invariant", text, "must read LABEL = NUMBER", "use a label as it is released"
         ) from None
-
-
-def _refuse_inputs(output: str, *inputs: str) -> None:
-    from noisewright.errors import InvalidParameter
-
-    if Path(output).resolve() in {Path(file).resolve() for file in inputs}:
-        raise InvalidParameter("output", output, "is read from", "choose another path")
 
 
 def _show(released: Any, output: str, beside: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from noisewright.cli.output import json_option, print_json, print_table, progress
+from noisewright.cli.output import check_output, json_option, print_json, print_table, progress
 
 
 @click.command()
@@ -46,12 +46,11 @@ def sums(
     """
     import noisewright as nw
     from noisewright.errors import InvalidParameter
-    from noisewright.files import check_writable
 
     if (table is None) != (output is None):
         raise InvalidParameter("output", output, "goes with a table", "give both, or neither")
-    if output is not None:
-        check_writable(output)
+    if table is not None and output is not None:
+        check_output(output, table, schema)
     privacy = nw.Privacy(budget["epsilon"], budget["delta"], budget["rho"], budget["neighbours"])
     groups = [[name.strip() for name in names.split(",") if name.strip()] for names in by] or [[]]
     with progress("planning"):

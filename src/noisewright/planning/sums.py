@@ -77,6 +77,7 @@ class SumsPlan:
             raise InvalidParameter("domain", None, "must be known to sum a column", "plan with one")
         if not isinstance(domain[self.value], Numeric):
             raise InvalidParameter("value", self.value, "must be a numeric attribute")
+        object.__setattr__(self, "unit", float(self.unit))  # bounds and values divide alike
         self._attribute.largest_units(self.unit)
         position = domain.names.index(self.value)
         asked = terms(self.groups.workload, self.groups.sizes)
@@ -193,8 +194,7 @@ class SumsPlan:
         domain.require_reviewed()
         joint = self.groups.strategy.sizes != domain.shape
         names = [domain.names if joint else tuple(domain.names[i] for i in t) for t in wanted]
-        counts = engine.marginals(data, domain, names)
-        units = engine.sums(data, domain, self.value, self.unit, names)
+        counts, units = engine.sums(data, domain, self.value, self.unit, names)
         low, high = self._ends
         centred = [2 * u - (low + high) * c for u, c in zip(units, counts, strict=True)]
         return dict(zip(wanted, counts, strict=True)), dict(zip(wanted, centred, strict=True))

@@ -54,24 +54,27 @@ class DuckDBCounter:
     def sums(
         self, source: Source, domain: Domain, value: str, unit: float,
         subsets: Sequence[tuple[str, ...]],
-    ) -> list[Counts]:  # fmt: skip
-        """Return the sums of a numeric attribute, in whole units, per cell of each marginal.
+    ) -> tuple[list[Counts], list[Counts]]:  # fmt: skip
+        """Return counts, and sums of a numeric attribute in whole units, per cell of each marginal.
 
         Values are clipped and rounded as `Numeric.units` says, so that sums are exact integers and
-        one person changes at most one cell of each by `largest_units(unit)`.
+        one person changes at most one cell of each by `largest_units(unit)`. Both come from one
+        pass: a stream is gone after it, and a file may change.
         """
         attribute = domain[value]
         if not isinstance(attribute, Numeric):
             raise InvalidParameter("value", value, "must be a numeric attribute")
-        shapes, totals = _tables(domain, subsets)
+        shapes, counts = _tables(domain, subsets)
+        totals = [np.zeros_like(count) for count in counts]
         names = {name for subset in subsets for name in subset}
         for rows, columns in _columns(source, domain, names | {value}):
             units = attribute.units(columns[value], unit)
             codes = {name: _encode(domain[name], columns[name]) for name in names}
-            for subset, shape, total in zip(subsets, shapes, totals, strict=True):
+            for subset, shape, count, total in zip(subsets, shapes, counts, totals, strict=True):
                 cells = _flat([codes[name] for name in subset], shape, rows)
+                np.add.at(count, cells, 1)
                 np.add.at(total, cells, units)
-        return totals
+        return counts, totals
 
     def codes(
         self, source: Source, domain: Domain, names: Sequence[str] | None = None
