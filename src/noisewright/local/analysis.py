@@ -88,9 +88,14 @@ class Analysis:
         """V with W = VQ: what each report adds to each answer, dense."""
         if not isinstance(self.strategy, IndexStrategy):
             raise TooLarge(f"the reports of {self.strategy.kind} are too many to be listed")
-        q = self.strategy.dense()
-        scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
-        return np.asarray(self.workload.matvec(self.strategy.information.solve(scores.T)))
+        if type(self.strategy).score is IndexStrategy.score:
+            q = self.strategy.dense()
+            scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
+            columns = self.strategy.information.solve(scores.T)
+        else:  # a coarser statistic, or a faster one: ask it what each report adds
+            reports = np.eye(self.strategy.counters, dtype=np.int64)
+            columns = np.stack([self.strategy.estimate(one, 1) for one in reports], axis=1)
+        return np.asarray(self.workload.matvec(columns))
 
 
 def check_alpha(alpha: float) -> float:

@@ -19,9 +19,9 @@ from noisewright.estimate.intervals import (
 )
 from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
 from noisewright.local.aggregate import Aggregate
-from noisewright.local.analysis import Analysis
 from noisewright.local.histogram import CentredStrategy
-from noisewright.local.strategy import IndexStrategy, IntArray, Strategy
+from noisewright.local.strategy import IntArray, Strategy
+from noisewright.local.tables import TableStrategy
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_squares
 
@@ -31,6 +31,7 @@ _MEDIAN_PRICE = float(np.sqrt(np.pi / 2))
 """Standard error of a median of many means over that of their mean."""
 
 _SIMULATED_CELLS = 512
+_TRIED_CELLS = 256
 _LISTED_ENTRIES = 2**24
 
 
@@ -79,6 +80,11 @@ def estimate(
     if errors not in ("plug-in", "worst"):
         raise InvalidParameter("errors", errors, "must be 'plug-in' or 'worst'")
     strategy.check_reach(workload)
+    if isinstance(strategy, TableStrategy) and strategy.by_tables and (population or non_negative):
+        raise TooLarge(
+            "sampling errors and non-negative fits need a domain small enough to list its cells; "
+            "leave them out, or plan fewer attributes"
+        )
     centre, histogram = _unbiased(strategy, workload, aggregate)
     likely = None if histogram is None else project_to_total(histogram, float(people))
     if errors == "worst":
@@ -164,34 +170,26 @@ def query_variances(
 def worst_query_variances(strategy: Strategy, workload: Workload, people: int) -> FloatArray:
     """The largest variance of every answer over all tables of so many people.
 
-    Exact for histogram mechanisms and for few listed reports; beyond, the largest variance of all
-    answers together, which no single answer exceeds.
+    The worst table holds people of one kind, which differs by query: exact for histogram mechanisms
+    and by trying all kinds on small domains. Beyond, the largest variance of all answers together,
+    which no single answer exceeds.
     """
-    if workload.queries * workload.size > _LISTED_ENTRIES:
-        return _bounded(strategy, workload, people)
-    w = workload.dense()
     if isinstance(strategy, CentredStrategy) and _has_plain_formula(strategy):
-        centred = w - w.mean(axis=1, keepdims=True)
-        own = strategy.own_spread * centred**2
-        each = strategy.spread * (centred**2).sum(axis=1) + own.max(axis=1)
-        return np.asarray(people * each)
-    outputs = strategy.outputs
-    small = (
-        outputs is not None and outputs * max(workload.queries, workload.size) <= _LISTED_ENTRIES
-    )
-    if not small or not isinstance(strategy, IndexStrategy):
-        return _bounded(strategy, workload, people)
-    v = Analysis(strategy, workload).reconstruction()
-    return np.asarray(people * (v**2 @ strategy.dense() - w**2).max(axis=1))
+        if workload.queries * workload.size <= _LISTED_ENTRIES:
+            w = workload.dense()
+            centred = (w - w.mean(axis=1, keepdims=True)) ** 2
+            own = (strategy.own_spread * centred).max(axis=1)
+            return np.asarray(people * (strategy.spread * centred.sum(axis=1) + own))
+    elif workload.size <= _TRIED_CELLS:
+        kinds = np.eye(workload.size) * people
+        tried = np.array([strategy.query_variances(workload, kind) for kind in kinds])
+        return np.asarray(tried.max(axis=0))
+    return np.full(workload.queries, people * strategy.worst_variance(workload.gram()))
 
 
 def _has_plain_formula(strategy: Strategy) -> bool:
     """Hashing to more than two values adds terms for cells in line."""
     return getattr(strategy, "buckets", 2) == 2
-
-
-def _bounded(strategy: Strategy, workload: Workload, people: int) -> FloatArray:
-    return np.full(workload.queries, people * strategy.worst_variance(workload.gram()))
 
 
 def sampling_variances(workload: Workload, people: int, histogram: FloatArray | None) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from noisewright import __version__
 from noisewright.domain import Domain, Numeric
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.local.aggregate import Aggregate
 from noisewright.local.analysis import Analysis
@@ -32,7 +32,7 @@ from noisewright.local.estimate import (
 from noisewright.local.exchange import write_reports
 from noisewright.local.reports import ReportFormat
 from noisewright.local.storage import pack, unpack
-from noisewright.local.strategy import Strategy
+from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.planning import describe
 from noisewright.planning.counting import Counter
 from noisewright.planning.forecast import mean_error
@@ -117,7 +117,7 @@ class LocalPlan:
 
         Without a domain, the table's column `cell` holds the number of each person's cell.
         """
-        domain = self.domain or Domain([Numeric.integers("cell", 0, self.strategy.size - 1)])
+        domain = self.domain or _numbered(self.strategy.size)
         domain.require_reviewed()
         engine = counter or self.counter
         if engine is None:
@@ -346,6 +346,13 @@ def load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalP
         seconds=header["seconds"],
         runners_up=tuple(header["runners_up"]),
     )
+
+
+def _numbered(size: int) -> Domain:
+    """Cells by their number, where a plan knows nothing else about them."""
+    if size > LARGEST_VECTOR:
+        raise TooLarge(f"{size:.3g} cells by number are too many; plan with a domain")
+    return Domain([Numeric.integers("cell", 0, size - 1)])
 
 
 def _checked_people(people: int) -> int:

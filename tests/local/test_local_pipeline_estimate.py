@@ -1,0 +1,169 @@
+"""From reports to answers through the whole pipeline: unbiased, errors as stated, sensible fits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from local.strategies import SMALL, SeededSource
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.local.aggregate import Aggregate
+from noisewright.local.analysis import Analysis
+from noisewright.local.catalogue import MECHANISMS
+from noisewright.local.estimate import (
+    estimate,
+    query_variances,
+    sampling_variances,
+    worst_query_variances,
+)
+from noisewright.local.fourier import fourier
+from noisewright.local.reports import ReportFormat
+from noisewright.local.strategy import IndexStrategy
+from noisewright.local.union import union
+from noisewright.workload import workload
+from noisewright.workload.gram import MarginalGram
+
+PEOPLE = np.repeat(np.arange(8), [700, 10, 300, 40, 0, 250, 100, 600])
+TRUTH = np.bincount(PEOPLE, minlength=8)
+ASKED = workload("prefix:8+identity:8")
+RUNS = 150
+
+
+def collected(strategy, people, seed, **robust):
+    """Reports encoded, decoded and added up, as between devices and a collector."""
+    form = ReportFormat(strategy)
+    rows = form.encode(strategy.randomize(people, SeededSource(seed)))
+    return Aggregate(form, **robust).add(form.decode(rows))
+
+
+@pytest.mark.parametrize("name", ["randomized-response", "unary", "hierarchical", "fourier"])
+def test_answers_are_unbiased_with_the_stated_errors(name):
+    """Fixed seeds; 16 queries × 4 mechanisms of |z| < 5.5: false alarm about 1e-5 in all."""
+    strategy = MECHANISMS[name].build(ASKED, 1.0)
+    truth = ASKED.matvec(TRUTH)
+    found = [estimate(ASKED, collected(strategy, PEOPLE, seed)) for seed in range(RUNS)]
+    errors = np.array([f.answers for f in found]) - truth
+    exact = query_variances(strategy, ASKED, len(PEOPLE), TRUTH.astype(float))
+    moving = exact > 1e-6
+    z = errors.mean(axis=0)[moving] / np.sqrt(exact[moving] / RUNS)
+    assert np.abs(z).max() < 5.5
+    np.testing.assert_allclose(errors[:, ~moving], 0.0, atol=1e-6)
+    spread = errors.var(axis=0)[moving] / exact[moving]
+    assert np.abs(spread - 1).max() < 5.5 * np.sqrt(2 / RUNS)
+    plugged = np.mean([f.std**2 for f in found], axis=0)[moving] / exact[moving]
+    assert np.abs(plugged - 1).max() < 0.1
+    covered = np.array([np.abs(e) <= f.halfwidth for e, f in zip(errors, found, strict=True)])
+    assert abs(covered[:, moving].mean() - 0.95) < 0.06
+    together = [
+        bool((np.abs(e) <= f.simultaneous_halfwidth + 1e-6).all())
+        for e, f in zip(errors, found, strict=True)
+    ]
+    assert np.mean(together) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / RUNS)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_worst_errors_are_the_largest_over_people_of_one_kind(name):
+    strategy = SMALL[name]
+    asked = workload(f"prefix:{strategy.size}+identity:{strategy.size}")
+    found = worst_query_variances(strategy, asked, 50)
+    kinds = 50.0 * np.eye(strategy.size)
+    oracle = [np.diag(asked.dense() @ strategy.covariance(x) @ asked.dense().T) for x in kinds]
+    np.testing.assert_allclose(found, np.max(oracle, axis=0), rtol=1e-7, atol=1e-7)
+    mixed = query_variances(strategy, asked, 50, np.full(strategy.size, 50 / strategy.size))
+    assert (found >= mixed - 1e-6).all()
+
+
+@pytest.mark.parametrize("name", [n for n, s in SMALL.items() if isinstance(s, IndexStrategy)])
+def test_what_each_report_adds_is_unbiased_and_has_the_stated_variance(name):
+    strategy = SMALL[name]
+    asked = workload(f"prefix:{strategy.size}")
+    w, q, v = asked.dense(), strategy.dense(), Analysis(strategy, asked).reconstruction()
+    np.testing.assert_allclose(v @ q, w, atol=1e-9)
+    each = v**2 @ q - w**2
+    np.testing.assert_allclose(
+        each.sum(axis=0), Analysis(strategy, asked).type_variances, rtol=1e-7
+    )
+
+
+def test_sampling_errors_are_those_of_a_multinomial():
+    share, rng = TRUTH / TRUTH.sum(), np.random.default_rng(0)
+    draws = rng.multinomial(500, share, size=4000) @ ASKED.dense().T
+    expected = sampling_variances(ASKED, 500, 500 * share)
+    moving = expected > 1e-6
+    ratio = draws.var(axis=0)[moving] / expected[moving]
+    assert np.abs(ratio - 1).max() < 6 * np.sqrt(2 / 4000)  # 15 queries: false alarm near 1e-7
+    part = collected(SMALL["fourier"], PEOPLE, 0)
+    plain, wide = estimate(ASKED, part), estimate(ASKED, part, population=True)
+    assert (wide.std >= plain.std).all()
+    assert wide.std.sum() > plain.std.sum()
+
+
+def test_the_best_fitting_table_makes_sense_and_is_no_further_from_the_truth():
+    strategy = MECHANISMS["randomized-response"].build(ASKED, 0.5)
+    truth = ASKED.matvec(TRUTH)
+    for seed in range(5):
+        part = collected(strategy, PEOPLE, seed)
+        plain, fit = estimate(ASKED, part), estimate(ASKED, part, non_negative=True)
+        assert fit.histogram.min() >= 0
+        assert fit.histogram.sum() == pytest.approx(len(PEOPLE))
+        np.testing.assert_allclose(fit.answers, ASKED.matvec(fit.histogram))
+        np.testing.assert_array_equal(fit.centre, plain.answers)
+        # A projection, in the norm of the fit, onto a convex set that holds the truth.
+        scale = np.where(plain.std > 1e-6 * plain.std.max(), plain.std, plain.std.max())
+        before = np.linalg.norm((plain.answers - truth) / scale)
+        assert np.linalg.norm((fit.answers - truth) / scale) <= before * (1 + 1e-4)
+        assert fit.shares().sum() == pytest.approx(1)
+        assert plain.shares().min() >= 0
+
+
+def test_medians_stay_within_the_honest_groups():
+    strategy = MECHANISMS["randomized-response"].build(ASKED, 1.0)
+    part = collected(strategy, PEOPLE, 3, groups=11)
+    honest = np.array(
+        [
+            len(PEOPLE)
+            / part.group_people[g]
+            * ASKED.matvec(strategy.estimate(part.tally[g], int(part.group_people[g])))
+            for g in range(5, 11)
+        ]
+    )
+    part.tally[:5, 0] += 100_000
+    part.group_people[:5] += 100_000
+    scale = part.people / len(PEOPLE)
+    found = estimate(ASKED, part).answers / scale
+    assert (found >= honest.min(axis=0) - 1e-6).all()
+    assert (found <= honest.max(axis=0) + 1e-6).all()
+
+
+def test_no_report_one_report_and_out_of_reach():
+    strategy = MECHANISMS["randomized-response"].build(ASKED, 1.0)
+    form = ReportFormat(strategy)
+    with pytest.raises(InvalidParameter, match="no valid report"):
+        estimate(ASKED, Aggregate(form).add([b"junk"]))
+    one = estimate(ASKED, Aggregate(form).add(np.array([3])))
+    assert np.isfinite(one.answers).all()
+    assert one.answers[7] == pytest.approx(1)
+    assert (one.std[:7] > 0).all()
+    coarse = fourier(workload("marginals:2^3:1").gram(), 1.0)
+    part = collected(coarse, PEOPLE, 0)
+    with pytest.raises(OutOfReach, match="query 0"):
+        estimate(workload("identity:8"), part)
+    with pytest.raises(InvalidParameter, match="errors"):
+        estimate(ASKED, collected(strategy, PEOPLE, 0), errors="some")
+
+
+def test_domains_that_no_vector_holds_are_estimated_by_tables():
+    """Fixed seed; 40 attributes, each |z| < 5.5: false alarm below 2e-6."""
+    asked = workload("marginals:2^40:1")
+    strategy = union(MarginalGram((2,) * 40, {(i,): 1.0 for i in range(40)}), 3.0)
+    rng = np.random.default_rng(0)
+    people = rng.integers(0, 2**40, size=4000)
+    part = collected(strategy, people, 1)
+    found = estimate(asked, part)
+    bits = (people[:, None] >> np.arange(39, -1, -1)) & 1
+    truth = np.stack([(1 - bits).sum(axis=0), bits.sum(axis=0)], axis=1).ravel()
+    assert np.abs((found.answers - truth) / found.std).max() < 5.5
+    with pytest.raises(TooLarge):
+        estimate(asked, part, non_negative=True)
+    with pytest.raises(TooLarge):
+        estimate(asked, part, population=True)
