@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
+import os
+import pickle
 
 import numpy as np
 import pytest
@@ -101,6 +104,22 @@ def test_the_noise_is_that_of_the_gaussian_mechanism() -> None:
 def test_small_budgets_coarsen_the_grid_instead_of_failing() -> None:
     plan = plan_stream(1000, Privacy(rho=1e-12))
     assert plan.noise == pytest.approx(math.sqrt(0.5e12), rel=1e-2)
+
+
+def test_copies_and_forks_never_share_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two streams with the same noise on different counts would show the difference exactly.
+
+    Equal noise by chance has a probability far below 1e-6 on so fine a grid.
+    """
+    stream = plan_stream(64, Privacy(rho=0.1)).start()
+    stream.step(3)
+    kept = set(stream._noise)
+    for other in (copy.deepcopy(stream), pickle.loads(pickle.dumps(stream))):
+        other.step(5)
+        assert kept.isdisjoint(other._noise)
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a forked process
+    stream.step(5)
+    assert kept.isdisjoint(stream._noise)
 
 
 def test_refusals() -> None:

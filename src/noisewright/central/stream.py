@@ -10,6 +10,7 @@ difference, and the sensitivity that the noise is calibrated to holds the sum of
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
@@ -91,6 +92,7 @@ class Stream:
         self._plan, self._source = plan, source
         self._step = 0
         self._answer = 0.0
+        self._process = os.getpid()
         self._noise: deque[int] = deque()
         self._lengths: deque[float] = deque()
         kind = plan.factorization.kind
@@ -109,7 +111,7 @@ class Stream:
             raise OutOfReach(
                 f"the stream was planned for {self._step} steps; plan a longer one beforehand"
             )
-        if not self._noise:
+        if not self._noise or self._process != os.getpid():
             self._refill()
         length = self._lengths.popleft()
         scale = int(Fraction(1 << self._plan.grid_bits + _STATE_BITS) / Fraction(length))
@@ -119,7 +121,14 @@ class Stream:
         self._step += 1
         return self._answer
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out noise not yet used: two copies that share it would show what they differ in."""
+        return {**self.__dict__, "_noise": deque(), "_lengths": deque()}
+
     def _refill(self) -> None:
+        self._process = os.getpid()  # a forked process drops noise that its parent will use
+        self._noise.clear()
+        self._lengths.clear()
         count = min(_BATCH, self._plan.factorization.steps - self._step)
         self._noise.extend(self._plan.law.sample(count, self._source).tolist())
         lengths = self._plan.factorization.column_lengths(self._step, self._step + count)
