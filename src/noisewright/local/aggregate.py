@@ -110,17 +110,26 @@ class Aggregate:
         return self
 
     def _add_bytes(self, batch: pa.Array, source: ByteSource | None) -> None:
-        import pyarrow.compute as pc
-
-        prefixes = pc.binary_slice(batch, 0, HEADER)
-        versions = pc.equal(pc.binary_slice(prefixes, 0, 1), bytes([VERSION]))
-        marked = pc.and_(versions, pc.equal(pc.binary_length(prefixes), HEADER))
-        own = pc.equal(prefixes, self.format.header)
-        foreign = int(pc.sum(pc.and_(marked, pc.invert(own))).as_py() or 0)
-        rows = rows_of_length(batch.filter(own), self.format.length)
+        rows = rows_of_length(batch, self.format.length)
+        marked = rows[:, 0] == VERSION
+        own = (rows[:, :HEADER] == np.frombuffer(self.format.header, dtype=np.uint8)).all(axis=1)
+        foreign = int((marked & ~own).sum()) + self._foreign_of_other_length(batch, len(rows))
+        if not own.all():
+            rows = rows[own]
         self.set_aside["foreign"] += foreign
         self.set_aside["malformed"] += len(batch) - foreign - len(rows)
         self._count(self.format.decode(rows), source)
+
+    def _foreign_of_other_length(self, batch: pa.Array, right: int) -> int:
+        """Reports of other plans among entries that cannot be reports of this one."""
+        import pyarrow.compute as pc
+
+        if right == len(batch):
+            return 0
+        others = batch.filter(pc.not_equal(pc.binary_length(batch), self.format.length))
+        headers = rows_of_length(pc.binary_slice(others, 0, HEADER), HEADER)
+        own = (headers == np.frombuffer(self.format.header, dtype=np.uint8)).all(axis=1)
+        return int(((headers[:, 0] == VERSION) & ~own).sum())
 
     def _add_numbers(self, reports: Array, source: ByteSource | None) -> None:
         layout = self.format.strategy.layout

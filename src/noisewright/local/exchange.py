@@ -171,13 +171,15 @@ def rows_of_length(array: pa.Array, length: int) -> Bytes:
     """The entries of exactly `length` bytes, one row each."""
     import pyarrow.compute as pc
 
-    kept = array.filter(pc.equal(pc.binary_length(array), length))
-    if not len(kept):
+    lengths = pc.binary_length(array)
+    if array.null_count or pc.min_max(lengths).as_py() != {"min": length, "max": length}:
+        array = array.filter(pc.equal(lengths, length))
+    if not len(array):
         return np.empty((0, length), dtype=np.uint8)
-    offsets = np.frombuffer(kept.buffers()[1], dtype=np.int32)[kept.offset :]
-    data = np.frombuffer(kept.buffers()[2], dtype=np.uint8)
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset :]
+    data = np.frombuffer(array.buffers()[2], dtype=np.uint8)
     first = int(offsets[0])
-    return data[first : first + len(kept) * length].reshape(len(kept), length)
+    return data[first : first + len(array) * length].reshape(len(array), length)
 
 
 def as_arrow(rows: Bytes) -> pa.Array:
