@@ -109,17 +109,17 @@ def test_small_budgets_coarsen_the_grid_instead_of_failing() -> None:
 def test_copies_and_forks_never_share_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two streams with the same noise on different counts would show the difference exactly.
 
-    Equal noise by chance has a probability far below 1e-6 on so fine a grid.
+    Each of 4000 pairs is equal with a probability below 1e-6: five of them are, less than 1e-12.
     """
     stream = plan_stream(64, Privacy(rho=0.1)).start()
     stream.step(3)
     kept = set(stream._noise)
     for other in (copy.deepcopy(stream), pickle.loads(pickle.dumps(stream))):
         other.step(5)
-        assert kept.isdisjoint(other._noise)
+        assert len(kept.intersection(other._noise)) < 5
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a forked process
     stream.step(5)
-    assert kept.isdisjoint(stream._noise)
+    assert len(kept.intersection(stream._noise)) < 5
 
 
 def test_refusals() -> None:
