@@ -6,31 +6,12 @@ from typing import Any
 
 import click
 
+from noisewright.cli.options import asked, asking, exponent
 from noisewright.cli.output import json_option, print_json, print_table, progress
 
 
 @click.command()
-@click.argument("workload", required=False)
-@click.option("--queries", "spec", type=click.Path(dir_okay=False), help="Questions in YAML.")
-@click.option("--schema", type=click.Path(dir_okay=False), help="The table's schema in YAML.")
-@click.option("--epsilon", type=float, help="Privacy budget ε.")
-@click.option("--delta", type=float, help="Probability δ for approximate privacy (try 1e-9).")
-@click.option("--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε.")
-@click.option(
-    "--neighbours",
-    type=click.Choice(["add-remove", "replace-one"]),
-    default="add-remove",
-    show_default=True,
-    help="What one person can change.",
-)
-@click.option("--error", default="rmse", show_default=True, help="rmse, max or an exponent >= 2.")
-@click.option(
-    "--model",
-    type=click.Choice(["central", "local"]),
-    default="central",
-    show_default=True,
-    help="Who adds the noise: a trusted curator, or every person.",
-)
+@asking
 @click.option(
     "--effort", type=click.Choice(["low", "normal", "high"]), default="normal",
     show_default=True, help="Local: how hard to look for a better strategy.",
@@ -55,7 +36,6 @@ def compare(
       noisewright compare prefix:64 --model local --epsilon 1
     """
     import noisewright as nw
-    from noisewright.cli.plan import asked, exponent
     from noisewright.cli.plan_local import compare_without_curator
     from noisewright.files import check_writable
     from noisewright.privacy.budget import Privacy

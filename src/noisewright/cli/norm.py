@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from noisewright.cli.options import neighbours_option
 from noisewright.cli.output import json_option, print_json, print_table, progress
 from noisewright.errors import InvalidParameter
 
@@ -28,13 +29,7 @@ from noisewright.errors import InvalidParameter
     help="Answer queries only to within this much per entry: the approximate norm γ2(W, ·).",
 )
 @click.option("--shift", is_flag=True, help="With --entrywise: shifting a query is free.")
-@click.option(
-    "--neighbours",
-    type=click.Choice(["add-remove", "replace-one"]),
-    default="add-remove",
-    show_default=True,
-    help="What one person can change.",
-)
+@neighbours_option
 @click.option("--tolerance", type=float, help="Relative gap at which to stop.")
 @click.option(
     "--chart",

@@ -6,24 +6,12 @@ from typing import Any
 
 import click
 
+from noisewright.cli.options import asked, asking, exponent
 from noisewright.cli.output import json_option, print_json, print_table, progress
 
 
 @click.command()
-@click.argument("workload", required=False)
-@click.option("--queries", "spec", type=click.Path(dir_okay=False), help="Questions in YAML.")
-@click.option("--schema", type=click.Path(dir_okay=False), help="The table's schema in YAML.")
-@click.option("--epsilon", type=float, help="Privacy budget ε.")
-@click.option("--delta", type=float, help="Probability δ for approximate privacy (try 1e-9).")
-@click.option("--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε.")
-@click.option(
-    "--neighbours",
-    type=click.Choice(["add-remove", "replace-one"]),
-    default="add-remove",
-    show_default=True,
-    help="What one person can change.",
-)
-@click.option("--error", default="rmse", show_default=True, help="rmse, max or an exponent >= 2.")
+@asking
 @click.option("--target-rmse", type=float, help="Find the budget for this mean error instead.")
 @click.option("--target-max", type=float, help="Find the budget for this largest error instead.")
 @click.option(
@@ -34,13 +22,6 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
 )
 @click.option("--pure", is_flag=True, help="With targets: find ε of pure privacy, not ρ.")
 @click.option("--mechanism", default="auto", show_default=True, help="A mechanism's name.")
-@click.option(
-    "--model",
-    type=click.Choice(["central", "local"]),
-    default="central",
-    show_default=True,
-    help="Who adds the noise: a trusted curator, or every person.",
-)
 @click.option("--people", type=int, help="Local: the expected error for that many people.")
 @click.option("--alpha", type=float, help="Local: people needed for this variance per query.")
 @click.option(
@@ -126,30 +107,6 @@ def _planned(queries: Any, domain: Any, choices: dict[str, Any]) -> tuple[Any, s
         queries, targets, pure=choices["pure"], delta=delta, neighbours=neighbours, **settings
     )
     return fit.plan, fit.binding.text()
-
-
-def asked(workload: str | None, spec: str | None, domain: Any) -> Any:
-    """The workload text, or the questions read from their file."""
-    from noisewright.errors import InvalidParameter
-    from noisewright.workload import Workload
-
-    if (workload is None) == (spec is None):
-        raise InvalidParameter(
-            "workload", workload, "must be given, or else --queries", "give exactly one of the two"
-        )
-    if spec is None:
-        return workload
-    if domain is None:
-        raise InvalidParameter("schema", None, "must be given with --queries", "add --schema FILE")
-    return Workload.from_spec(spec, domain)
-
-
-def exponent(error: str) -> str | float:
-    """A number where the text is one: `--error 4`."""
-    try:
-        return float(error)
-    except ValueError:
-        return error
 
 
 def show(made: Any, output: str | None, binding: str | None = None) -> None:
