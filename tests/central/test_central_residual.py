@@ -105,3 +105,19 @@ def test_no_pair_of_neighbours_moves_more_than_the_sensitivity(neighbours: str) 
         else:
             exact = np.linalg.norm(a[:, None] - a[None], axis=2).max()
         assert exact <= strategy.sensitivity(2, neighbours) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("norm", [4.0, np.inf])
+@pytest.mark.parametrize("name", MIXED)
+def test_other_norms_are_bracketed_by_the_dense_optimum(name: str, norm: float) -> None:
+    asked, sizes = MIXED[name]
+    split = terms(asked, sizes)
+    planned = interaction_strategy(split, sizes, norm)
+    best = factorize(asked, norm=norm)
+    assert planned.unit_bound <= best.value * (1 + 1e-6)
+    assert planned.unit_value >= best.lower_bound * (1 - 1e-6)
+    assert planned.unit_value <= 1.35 * planned.unit_bound
+    std = np.sqrt(np.concatenate(query_variances(planned.strategy, split, LAW)))
+    error = std.max() if norm == np.inf else np.mean(std**norm) ** (1 / norm)
+    stated = error * planned.strategy.sensitivity(2) / LAW.scale
+    assert stated == pytest.approx(planned.unit_value, rel=1e-3)

@@ -34,7 +34,7 @@ _TOTAL_BITS = 33
 _MOST_BITS = 16
 _HIERARCHIES = ((4,), (8,), (16,), (4, 16), (6, 36))
 _LARGE_HIERARCHY = (3, 12, 48)  # the best of nine shapes at 1024 cells, prefix and ranges alike
-_RANDOM_ROWS = (2, 3, 4, 5, 8)
+_RANDOM_ROWS = (1, 2, 3, 4, 6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ def _starts(gram: FloatArray) -> Iterator[FloatArray]:
         if shape[-1] < size:
             yield _hierarchy(size, shape)
     rng = np.random.default_rng(0)
-    restarts = 6 if size <= 32 else 2
+    restarts = 4 if size <= 32 else 1
     for count in _RANDOM_ROWS:
         for _ in range(restarts):
             yield rng.random((min(count, size), size))

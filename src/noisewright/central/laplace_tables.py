@@ -15,7 +15,7 @@ import numpy as np
 from noisewright.central.families import Family, compile_family
 from noisewright.central.gaussian import Planned
 from noisewright.central.overlap import Table, subsets
-from noisewright.central.residual import as_product, interaction_strategy, is_counts
+from noisewright.central.residual import as_product, interaction_strategy
 from noisewright.central.strategy import Block, BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.errors import TooLarge
@@ -49,11 +49,11 @@ def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 
         if weight > 0
     )
     strategy = BlockStrategy(sizes, blocks)
-    bound = interaction_strategy(terms, sizes, norm) if norm == 2 or is_counts(terms) else None
+    bound = interaction_strategy(terms, sizes, norm)
     return Planned(
         strategy,
         unit_error(strategy, terms, norm, 1),
-        None if bound is None else bound.unit_bound,
+        bound.unit_bound,
         "L2 factorization norm: L1 sensitivity is never smaller",
         f"{len(blocks)} of {len(tables)} candidate tables measured",
     )

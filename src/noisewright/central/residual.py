@@ -15,9 +15,9 @@ from noisewright.central.bounds import lower_bound
 from noisewright.central.families import Family, compile_family
 from noisewright.central.gaussian import Planned, fine_grid
 from noisewright.central.mixed import MixedDesign, design
+from noisewright.central.reweight import reweight
 from noisewright.central.strategy import Block, BlockStrategy
 from noisewright.central.variance import unit_error
-from noisewright.errors import InvalidParameter
 from noisewright.norm.marginals import residual_plan
 from noisewright.workload import Identity, kron
 from noisewright.workload.base import FloatArray
@@ -38,18 +38,33 @@ def is_counts(terms: Sequence[Term]) -> bool:
 def interaction_strategy(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Planned:
     """The strategy of independent interaction blocks, with its certificate.
 
-    Exactly optimal at every norm for tables of counts; for other product queries certified
-    near-optimal at norm 2.
+    Exactly optimal at every norm for tables of counts; for other queries near-optimal at norm 2,
+    and with tables reweighted above it. The certificate says how near.
     """
     if is_counts(terms):
         return _counts(terms, sizes, norm)
-    if norm != 2:
-        raise InvalidParameter(
-            "norm", norm, "must be 2 for queries other than counts", "plan for the RMSE"
-        )
-    family = compile_family(sizes, [as_product(term, sizes) for term in terms])
-    planned = _mixed(family)
-    return planned if all(t.factors is not None for t in terms) else _restated(planned, terms)
+    products = [as_product(term, sizes) for term in terms]
+    planned = (
+        _mixed(compile_family(sizes, products)) if norm == 2 else _heavy(products, sizes, norm)
+    )
+    if all(term.factors is not None for term in terms):
+        return planned
+    return _restated(planned, terms, norm)
+
+
+def _heavy(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Planned:
+    """Norms above 2: table weights searched, value and bound at that norm."""
+    found = reweight(terms, sizes, norm, _bits(max(len(term.attributes) for term in terms)))
+    design_ = found.design
+    pairs = zip(design_.family.blocks, design_.shares, strict=True)
+    return Planned(
+        _strategy(design_, [design_.noise(block, share) for block, share in pairs]),
+        found.value,
+        min(found.bound, found.value),
+        "weighted nuclear norm, one row weight per table",
+        f"table weights searched; within a factor {max(1.0, found.value / found.bound):.4f} of "
+        f"the best possible",
+    )
 
 
 def as_product(term: Term, sizes: Sequence[int]) -> Term:
@@ -61,22 +76,25 @@ def as_product(term: Term, sizes: Sequence[int]) -> Term:
     return Term(weight, term.attributes, kron(list(factors)), factors)
 
 
-def _restated(planned: Planned, terms: Sequence[Term]) -> Planned:
+def _restated(planned: Planned, terms: Sequence[Term], norm: float) -> Planned:
     """Value for the queries really asked; the bound is that of the products among them."""
     products = [term for term in terms if term.factors is not None]
     bound = None
     if products:
-        known = interaction_strategy(products, planned.strategy.sizes, 2).unit_bound
+        known = interaction_strategy(products, planned.strategy.sizes, norm).unit_bound
         share = sum(t.queries for t in products) / sum(t.queries for t in terms)
-        bound = None if known is None else known * float(np.sqrt(share))
-    value = unit_error(planned.strategy, terms, 2, 2)
+        bound = None if known is None else known * share ** (1 / norm)
+    value = unit_error(planned.strategy, terms, norm, 2)
     return replace(planned, unit_value=value, unit_bound=bound)
 
 
+def _bits(attributes: int) -> int:
+    """Bits per contrast that keep products over so many attributes exact in 64."""
+    return max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, attributes)))
+
+
 def _mixed(family: Family) -> Planned:
-    longest = max(map(len, family.blocks))
-    bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, longest)))
-    found = design(family, bits)
+    found = design(family, _bits(max(map(len, family.blocks))))
     noises = [found.noise(b, s) for b, s in zip(family.blocks, found.shares, strict=True)]
     bound = lower_bound(found)
     return Planned(

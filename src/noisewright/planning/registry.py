@@ -94,8 +94,6 @@ def _refuses_residual(problem: CentralProblem) -> str | None:
         return f"some queries are no product over attributes and see over {JOINT_LIMIT} cells"
     if len(asked) == 1 and not is_counts(asked) and len(asked[0].attributes) < _MANY_FACTORS:
         return "a single product is optimal factor by factor"
-    if problem.norm != 2 and not is_counts(asked):
-        return "queries other than counts are planned for the RMSE only"
     return None
 
 
