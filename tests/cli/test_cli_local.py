@@ -115,7 +115,7 @@ def test_cells_by_number_need_no_schema(here: Path) -> None:
         (["plan", "prefix:8", "--model", "local", "--epsilon", "0"], "epsilon"),
         (["plan", "prefix:8", "--model", "local", "--rho", "1"], "rho"),
         (["plan", "prefix:8", *LOCAL, "--mechanism", "gaussian"], "not a local mechanism"),
-        (["plan", "identity:1", *LOCAL], "cannot plan this"),
+        (["plan", "identity:1", *LOCAL], "collect nothing"),
         (["plan", "prefix:8", *LOCAL, "--people", "0"], "people"),
         (["plan", "prefix:8", *LOCAL, "--alpha", "-1"], "alpha"),
         (["plan", "prefix:8", *LOCAL, "--time-limit", "0"], "time_limit"),

@@ -12,6 +12,7 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.local.catalogue import MECHANISMS, Candidate, candidates
 from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.histogram import check_cells
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.local_cost import ALPHA, LocalComparison, known_bound
 from noisewright.planning.local_search import OPTIMISED, Search, optimised
@@ -137,6 +138,7 @@ def _known(mechanism: str) -> str:
 
 
 def _checked_domain(asked: Workload, domain: Domain | None) -> Domain | None:
+    check_cells(asked.size)
     domain = asked.domain if isinstance(asked, Questions) else domain
     if domain is None:
         return None
