@@ -3,6 +3,7 @@
 import datetime as dt
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -70,6 +71,13 @@ def test_a_draft_is_marked_and_refused_until_reviewed() -> None:
     reviewed = Domain.from_yaml(text.replace("reviewed: false", "reviewed: true"))
     counts = DuckDBCounter().marginals(TABLE, reviewed, [(name,) for name in reviewed.names])
     assert {int(count.sum()) for count in counts} == {ROWS}
+
+
+@pytest.mark.parametrize("never", ["9999-12-31", "infinity", "12000-01-01", "0044-03-15 (BC)"])
+def test_dates_that_stand_for_never_do_not_stretch_the_draft(never: str) -> None:
+    days = f"SELECT unnest(['2001-05-06', '2004-12-01', '{never}'])::DATE AS day"
+    labels = suggest_schema(duckdb.sql(days)).domain["day"].labels
+    assert labels == ("2001", "2002", "2003", "2004", "other")
 
 
 def test_nothing_to_draft() -> None:

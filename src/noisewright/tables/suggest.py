@@ -81,8 +81,8 @@ class _Column:
     low: float | None
     high: float | None
     dates: int
-    first: dt.date
-    last: dt.date
+    first: dt.date | None
+    last: dt.date | None
 
 
 def _look(table: Table, name: str) -> _Column | None:
@@ -102,7 +102,9 @@ def _look(table: Table, name: str) -> _Column | None:
     told = readings.aggregate(
         "count(t), count(DISTINCT t), count(*) FILTER (b IN (0, 1)), "
         "count(n), coalesce(bool_and(n = floor(n)), false), min(n) FILTER (isfinite(n)), "
-        "max(n) FILTER (isfinite(n)), count(d), min(d), max(d)"
+        "max(n) FILTER (isfinite(n)), count(d), "
+        # 9999-12-31 and the infinities stand for "never"; Python knows no dates beyond them.
+        "min(d) FILTER (year(d) BETWEEN 1 AND 9998), max(d) FILTER (year(d) BETWEEN 1 AND 9998)"
     ).fetchall()[0]
     values = []
     if told[1] <= _MOST_VALUES:
@@ -126,8 +128,8 @@ def _draft(column: _Column | None) -> Attribute | str:
             codes = sorted({int(number) for number in numbers if math.isfinite(number)})
             return Categorical(column.name, codes, outside="other")
         return _binned(column.name, column.low, column.high, whole)
-    if column.dates == column.present:
-        return _dated(column)
+    if column.dates == column.present and column.first is not None and column.last is not None:
+        return _dated(column.name, column.first, column.last)
     if column.values:
         return Categorical(column.name, column.values, outside="other", other=_unused(column))
     return f"it holds more than {_MOST_VALUES} different texts"
@@ -164,9 +166,9 @@ def _binned(name: str, low: float, high: float, whole: bool) -> Numeric:
     )
 
 
-def _dated(column: _Column) -> Date:
+def _dated(name: str, first: dt.date, last: dt.date) -> Date:
     """Return whole calendar years, cut more or less finely by how many there are."""
-    days = (column.last - column.first).days
+    days = (last - first).days
     period = "day" if days < 32 else "month" if days < 3 * 366 else "year"
-    start, end = dt.date(column.first.year, 1, 1), dt.date(column.last.year, 12, 31)
-    return Date(column.name, start, end, period, outside="clip", missing="other")  # type: ignore[arg-type]
+    start, end = dt.date(first.year, 1, 1), dt.date(last.year, 12, 31)
+    return Date(name, start, end, period, outside="clip", missing="other")  # type: ignore[arg-type]
