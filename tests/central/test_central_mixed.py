@@ -10,8 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisewright.central import bounds
 from noisewright.central.axes import centred, from_strategy
 from noisewright.central.bounds import lower_bound
+from noisewright.central.coupled import (
+    arrow_nuclear,
+    closure,
+    dense,
+    largest_tables,
+    split_kind,
+)
 from noisewright.central.families import compile_family
 from noisewright.central.mixed import MixedDesign, design
 from noisewright.norm.factorize import factorize
@@ -105,13 +113,20 @@ def test_bound_is_below_the_optimum_and_close_to_the_value(name: str) -> None:
 
 @pytest.mark.parametrize("ways", [1, 2, 3])
 def test_bound_for_many_coupled_attributes_stays_below(ways: int) -> None:
-    from noisewright.central import bounds
-
     found = solve(up_to([Prefix(4), Prefix(3), Ranges(4)], ways), (4, 3, 4))
-    parts = [bounds._split(k.gram, found.dual[k.group]) for k in found.family.kinds]
-    joint = bounds._joint_bound(found.family, parts)
+    family = found.family
+    parts = [split_kind(k.gram, found.dual[k.group]) for k in family.kinds]
+    joint = bounds._joint_bound(family, parts)
     assert joint is not None
-    assert bounds._separate_bound(found.family, parts) <= joint * (1 + 1e-9)
+    assert bounds._separate_bound(family, parts) <= joint * (1 + 1e-9)
+    for asked, _ in bounds._problems(family, parts):
+        largest = largest_tables(asked)
+        assert largest is not None
+        exact = dense(family, parts, asked, closure(asked))
+        exact_norm = np.sqrt(np.maximum(np.linalg.eigvalsh(exact), 0)).sum()
+        arrow = arrow_nuclear(family, parts, asked, largest)
+        assert arrow <= exact_norm
+        assert arrow == pytest.approx(exact_norm, rel=1e-4)
 
 
 @pytest.mark.parametrize(
