@@ -31,6 +31,7 @@ from noisewright.planning.counting import (
 )
 from noisewright.planning.forecast import Forecast, mean_error
 from noisewright.planning.release import Release, ReleasedTable
+from noisewright.planning.zeros import ZeroFit, zero_fit
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
@@ -102,8 +103,17 @@ class CentralPlan:
 
     @cached_property
     def variances(self) -> FloatArray:
-        """Exact variance of every answer."""
-        return np.concatenate(query_variances(self.strategy, self.terms, self.law))
+        """Exact variance of every answer, impossible cells taken into account."""
+        found = np.concatenate(query_variances(self.strategy, self.terms, self.law))
+        if self._zeros is None:
+            return found
+        # What is left of cells that are known to be empty is rounding.
+        left = found - self._zeros.reduction
+        return np.where(left > 1e-9 * found, left, 0.0)
+
+    @cached_property
+    def _zeros(self) -> ZeroFit | None:
+        return zero_fit(self.strategy, self.domain, self.terms, self.law)
 
     @cached_property
     def _multiplier(self) -> float:
@@ -134,7 +144,10 @@ class CentralPlan:
 
     def answer(self, measured: list[npt.NDArray[Any]]) -> FloatArray:
         """Least-squares answers from measurements, or their effect on the answers: a linear map."""
-        return np.concatenate(self.strategy.answers(self.terms, measured))
+        answers = np.concatenate(self.strategy.answers(self.terms, measured))
+        if self._zeros is None:
+            return answers
+        return self._zeros.correct(self.strategy, measured, answers)
 
     @property
     def achieved(self) -> float:
