@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from noisewright.local.codebook import one_bit, privunit
 from noisewright.local.dense import MatrixStrategy
 from noisewright.local.fourier import fourier
 from noisewright.local.hadamard import HadamardResponse
@@ -67,6 +68,8 @@ SMALL = {
     "hierarchical": hierarchical(workload("prefix:9").gram(), 1.0, branching=3),
     "hierarchical-ragged": hierarchical(workload("ranges:7").gram(), 2.0),
     "mixture": uneven_mixture(),
+    "one-bit": one_bit(workload("prefix:6"), 1.0),
+    "privunit": privunit(workload("ranges:5"), 2.0),
     "local-hashing": LocalHashing(7, 1.0),
     "local-hashing-2": LocalHashing(6, 0.5, 2),
     "local-hashing-5": LocalHashing(8, 2.0, 5),

@@ -13,6 +13,7 @@ from typing import Any
 
 from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis import Analysis
+from noisewright.local.codebook import one_bit, privunit
 from noisewright.local.fourier import fourier
 from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
@@ -21,6 +22,7 @@ from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection, UnaryEncoding
 from noisewright.local.strategy import Strategy
 from noisewright.local.union import union
+from noisewright.local.vector import matrix_l1, matrix_l2
 from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Workload
@@ -40,11 +42,15 @@ class LocalMechanism:
     summary: str
     build: Callable[..., Strategy]
     needs_delta: bool = False
+    quick_cells: int | None = None
+    """Cells up to which it is quick enough to be tried without being named."""
 
-    def refuses(self, delta: float | None) -> str | None:
-        """Why the budget does not suit the mechanism, or None."""
+    def refuses(self, delta: float | None, cells: int, named: bool) -> str | None:
+        """Why the mechanism does not suit the budget or is not tried, or None."""
         if self.needs_delta and delta is None:
             return "Gaussian noise gives no pure privacy; give a delta"
+        if self.quick_cells is not None and cells > self.quick_cells and not named:
+            return f"takes long above {self.quick_cells} cells; plan it by name"
         return None
 
 
@@ -91,6 +97,16 @@ MECHANISMS: dict[str, LocalMechanism] = {
         LocalMechanism("hierarchical", "one level of a tree of blocks", _from_gram(hierarchical)),
         LocalMechanism("fourier", "the sign of one Walsh character", _from_gram(fourier)),
         LocalMechanism("union", "one of the tables asked", _from_gram(union)),
+        LocalMechanism("matrix-l1", "a vector with Laplace noise", matrix_l1, quick_cells=128),
+        LocalMechanism(
+            "matrix-l2",
+            "a vector with Gaussian noise",
+            matrix_l2,
+            needs_delta=True,
+            quick_cells=256,
+        ),
+        LocalMechanism("one-bit", "the sign of a random projection", one_bit, quick_cells=256),
+        LocalMechanism("privunit", "a random direction near a vector", privunit, quick_cells=512),
     )
 }
 
@@ -133,17 +149,23 @@ def candidates(
 
     Those that cannot answer it, or cannot be analysed at its size, come last with the reason.
     """
-    found = [_candidate(MECHANISMS[n], workload, epsilon, delta) for n in names or MECHANISMS]
+    named = names is not None
+    tried = names or list(MECHANISMS)
+    found = [_candidate(MECHANISMS[n], workload, epsilon, delta, named) for n in tried]
     able = [c for c in found if c.analysis is not None]
     able.sort(key=lambda c: c.analysis.worst_case if c.analysis is not None else 0.0)
     return able + [c for c in found if c.analysis is None]
 
 
 def _candidate(
-    mechanism: LocalMechanism, workload: Workload, epsilon: float, delta: float | None
+    mechanism: LocalMechanism,
+    workload: Workload,
+    epsilon: float,
+    delta: float | None,
+    named: bool,
 ) -> Candidate:
     began = time.perf_counter()
-    refusal = mechanism.refuses(delta)
+    refusal = mechanism.refuses(delta, workload.size, named)
     if refusal is None:
         options = {"delta": delta} if mechanism.needs_delta else {}
         try:

@@ -16,6 +16,8 @@ HOMES = {
     "hadamard": "noisewright.local.hadamard:HadamardResponse",
     "local-hashing": "noisewright.local.hashing:LocalHashing",
     "fourier": "noisewright.local.fourier:Fourier",
+    "vector": "noisewright.local.vector:VectorStrategy",
+    "codebook": "noisewright.local.codebook:Codebook",
     "union": "noisewright.local.union:Union",
     "mixture": "noisewright.local.mixture:Mixture",
 }

@@ -1,0 +1,181 @@
+"""Vector randomizers over a public list of directions: one-bit and PrivUnit.
+
+People hold unit vectors, the padded columns of a factorization. A person's *own* directions are
+those that point towards their vector: one of each pair ±g (one-bit), or the nearest few of all
+(PrivUnit). The report is the number of a direction, e^ε times likelier for an own one. Directions
+and vectors are whole numbers, so that everybody agrees on who owns what; and with the list fixed,
+reports are decoded by least squares, which is unbiased for the list at hand and better than
+averaging directions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import exp
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.columns import factor_columns, whole_columns
+from noisewright.local.fixedpoint import (
+    WORD,
+    bernoulli,
+    check_epsilon,
+    exponential,
+    integers_below,
+    odds_threshold,
+)
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray, Workload
+
+_VECTOR_STEPS = 2**20
+_DIRECTION_STEPS = 2**11
+_FEWEST, _MOST = 1024, 2**14
+_SEED = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook(IndexStrategy):
+    """Report a direction, likelier one of your own.
+
+    `vectors` holds one column per type, `directions` one row each. With `chosen` = 0 directions
+    are taken with both signs, and every type owns one of each pair; otherwise the `chosen` ones
+    with the largest product.
+    """
+
+    vectors: IntArray
+    directions: IntArray
+    epsilon: float
+    chosen: int = 0
+
+    kind = "codebook"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        v, d = self.vectors, self.directions
+        if v.ndim != 2 or d.ndim != 2 or v.shape[0] != d.shape[1]:
+            raise InvalidParameter("directions", d.shape, f"must have {v.shape[0]} coordinates")
+        if len(v) * int(np.abs(v).max()) * int(np.abs(d).max()) >= 2**53:
+            raise InvalidParameter("vectors", v.shape, "are too long for exact products")
+        if not 0 <= self.chosen < len(d):
+            raise InvalidParameter("chosen", self.chosen, f"must lie in 0..{len(d) - 1}")
+        check_dense(self.size)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of types."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """Directions, or twice as many with both signs."""
+        return len(self.directions) * (1 if self.chosen else 2)
+
+    @property
+    def owned(self) -> int:
+        """Number of own directions of every type."""
+        return self.chosen or len(self.directions)
+
+    @cached_property
+    def threshold(self) -> int:
+        """Chance of an own direction, out of 2^64."""
+        odds = Fraction(self.owned, self.outputs - self.owned)
+        return odds_threshold(exponential(self.epsilon) * odds)
+
+    @cached_property
+    def _membership(self) -> npt.NDArray[np.bool_]:
+        """Which outputs each type owns; products are of whole numbers, ties go to the first."""
+        # Below 2^53, so that products of whole numbers are exact in double precision.
+        products = self.directions.astype(np.float64) @ self.vectors.astype(np.float64)
+        if not self.chosen:
+            positive = products >= 0
+            return np.concatenate([positive, ~positive])
+        member = np.zeros(products.shape, dtype=bool)
+        nearest = np.argsort(-products, axis=0, kind="stable")[: self.chosen]
+        np.put_along_axis(member, nearest, True, axis=0)
+        return member
+
+    @cached_property
+    def _lists(self) -> tuple[IntArray, IntArray]:
+        """Own and other outputs of every type, one row each."""
+        member = self._membership.T
+        shape = (self.size, -1)
+        return np.nonzero(member)[1].reshape(shape), np.nonzero(~member)[1].reshape(shape)
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """A uniform own direction, or a uniform other one."""
+        own, other = self._lists
+        inside = bernoulli(self.threshold, len(values), source)
+        reports = np.empty(len(values), dtype=np.int64)
+        for member, table in ((True, own), (False, other)):
+            at = np.flatnonzero(inside == member)
+            reports[at] = table[values[at], integers_below(table.shape[1], len(at), source)]
+        return reports
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of directions `start` to `stop`."""
+        p = self.threshold / WORD
+        own, other = p / self.owned, (1 - p) / (self.outputs - self.owned)
+        return np.where(self._membership[start:stop], own, other)
+
+    def worst_ratio(self) -> Fraction:
+        """An own direction against another."""
+        others = self.outputs - self.owned
+        return Fraction(self.threshold * others, (WORD - self.threshold) * self.owned)
+
+    @property
+    def two_valued(self) -> bool:
+        """Own and other."""
+        return True
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Vectors, directions, ε and the number of own directions."""
+        arrays: Arrays = {"vectors": self.vectors, "directions": self.directions}
+        return {"epsilon": self.epsilon, "chosen": self.chosen}, arrays
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Codebook:
+        """The strategy that `parameters` described."""
+        epsilon, chosen = float(settings["epsilon"]), int(settings["chosen"])
+        return cls(arrays["vectors"], arrays["directions"], epsilon, chosen)
+
+
+def unit_vectors(workload: Workload) -> IntArray:
+    """Columns of a factorization, padded to equal length, as whole numbers."""
+    columns = factor_columns(workload)
+    lengths = np.linalg.norm(columns, axis=0)
+    longest = float(lengths.max())
+    padding = np.sqrt(np.maximum(longest**2 - lengths**2, 0.0))
+    padded = np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
+    return whole_columns(padded, longest, _VECTOR_STEPS)
+
+
+def directions(coordinates: int, count: int) -> IntArray:
+    """Gaussian directions on a grid, from a fixed public seed; plans store them."""
+    drawn = np.random.default_rng(_SEED).standard_normal((count, coordinates))
+    return np.rint(drawn * _DIRECTION_STEPS).astype(np.int64)
+
+
+def _count(coordinates: int, size: int) -> int:
+    """Enough directions to see every coordinate well, within the memory of a small machine."""
+    wanted = min(max(16 * coordinates, _FEWEST), _MOST)
+    return int(max(4 * coordinates, min(wanted, 2**23 // size)))
+
+
+def one_bit(workload: Workload, epsilon: float) -> Codebook:
+    """The randomised sign of the product with a public random direction."""
+    vectors = unit_vectors(workload)
+    listed = directions(len(vectors), _count(len(vectors), workload.size) // 2)
+    return Codebook(vectors, listed, check_epsilon(epsilon))
+
+
+def privunit(workload: Workload, epsilon: float) -> Codebook:
+    """A direction near the person's vector, or one of the others."""
+    vectors = unit_vectors(workload)
+    count = _count(len(vectors), workload.size)
+    chosen = max(1, min(round(count / (1 + exp(epsilon))), count // 2))
+    return Codebook(vectors, directions(len(vectors), count), check_epsilon(epsilon), chosen)
