@@ -18,6 +18,7 @@ from noisewright.planning.make import plan
 from noisewright.planning.store import _read, load, write_plan
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import guarantee
+from noisewright.workload import Workload
 
 APPROXIMATE = Privacy(epsilon=1, delta=1e-9)
 REPLACE_ONE = Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")
@@ -113,6 +114,20 @@ def test_nothing_is_called_optimal_for_neighbours_it_was_not_planned_for() -> No
     assert made.summary()["ratio"] is None
     assert made.summary()["status"].startswith("planned for add-remove")
     assert plan("marginals:3x2:<=2", APPROXIMATE).status.startswith("optimal")
+
+
+def test_no_bound_is_claimed_where_impossible_cells_help_to_beat_it() -> None:
+    attributes = [Categorical("a", ["x", "y"]), Categorical("b", ["p", "q"])]
+    asked = {"queries": [{"marginal": ["a", "b"]}]}
+    free, known = (
+        plan(Workload.from_spec(asked, Domain(attributes, impossible=impossible)), APPROXIMATE)
+        for impossible in ([], [{"a": ["x"], "b": ["p"]}])
+    )
+    assert free.lower_bound is not None
+    assert known.achieved < free.lower_bound
+    assert known.lower_bound is None
+    assert known.forecast().ratio is None
+    assert "without impossible cells" in known.status
 
 
 def test_a_plan_that_can_draw_no_noise_is_refused_at_once() -> None:

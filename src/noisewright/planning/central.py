@@ -196,20 +196,28 @@ class CentralPlan:
     def lower_bound(self) -> float | None:
         """The least error, in the same sense, that any factorization with this noise could have."""
         bound = self.planned.unit_bound
-        if bound is None or self.planned.neighbours != self.privacy.neighbours:
+        if bound is None or self._planned_for is not None:
             return None
         return bound * self._unit_noise_deviation()
 
     @property
+    def _planned_for(self) -> str | None:
+        """What the strategy and its bound were found for, where that is not what is released."""
+        if self.planned.neighbours != self.privacy.neighbours:
+            return self.planned.neighbours
+        if self.domain is not None and self.domain.boxes:
+            return "a domain without impossible cells"
+        return None
+
+    @property
     def status(self) -> str:
-        """How the search for the strategy ended; what it says of optima is for its neighbours."""
-        if self.planned.neighbours == self.privacy.neighbours:
-            return self.planned.status
-        return f"planned for {self.planned.neighbours}: {self.planned.status}"
+        """How the search for the strategy ended; what it says of optima is for what it names."""
+        told = self.planned.status
+        return told if self._planned_for is None else f"planned for {self._planned_for}: {told}"
 
     def _loss(self, achieved: float) -> float | None:
         """Relative cost of the integer grid in the plan's own error."""
-        if self.planned.neighbours != self.privacy.neighbours:
+        if self._planned_for is not None:
             return None
         return achieved / (self.planned.unit_value * self._unit_noise_deviation()) - 1
 
