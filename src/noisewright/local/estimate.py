@@ -31,6 +31,7 @@ _MEDIAN_PRICE = float(np.sqrt(np.pi / 2))
 """Standard error of a median of many means over that of their mean."""
 
 _SIMULATED_CELLS = 512
+_SIMULATED_ENTRIES = 2**20
 _TRIED_CELLS = 256
 _LISTED_ENTRIES = 2**24
 
@@ -208,7 +209,8 @@ def joint_multiplier(
     Simulated from the covariance of the histogram on small domains; elsewhere Šidák's bound, which
     holds whatever the correlation. Sums over many reports are Gaussian to any practical precision.
     """
-    if histogram is None or workload.size > _SIMULATED_CELLS:
+    large = workload.queries * workload.size > _SIMULATED_ENTRIES
+    if histogram is None or large or workload.size > _SIMULATED_CELLS:
         return sidak_multiplier(workload.queries, level)
     values, vectors = np.linalg.eigh(strategy.covariance(histogram))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
