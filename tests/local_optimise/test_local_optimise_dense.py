@@ -198,7 +198,8 @@ def test_reweighting_is_the_convex_optimum():
     """Optimality conditions: no pattern is worth adding, those in use are worth nothing more."""
     gram = workload("prefix:10").gram().dense()
     objective = Objective(gram, uniform(10))
-    patterns, _ = dense_start(objective.centred, 1.0, 60, np.random.default_rng(1))
+    positions, _ = dense_start(objective.centred, 1.0, 60, np.random.default_rng(1))
+    patterns = positions > 0.5
     priced = reweight(Design(patterns, np.ones(len(patterns)), 1.0), objective, tolerance=1e-8)
     v = priced.design.relative
     assert np.abs(priced.design.weights @ v - 1).max() < 1e-8
@@ -213,7 +214,8 @@ def test_improved_patterns_are_worth_at_least_as_much():
     rng = np.random.default_rng(2)
     gram = workload("ranges:12").gram().dense()
     objective = Objective(gram, uniform(12))
-    patterns, _ = dense_start(objective.centred, 1.0, 60, rng)
+    positions, _ = dense_start(objective.centred, 1.0, 60, rng)
+    patterns = positions > 0.5
     priced = reweight(Design(patterns, np.ones(len(patterns)), 1.0), objective)
     start = rng.random((50, 12)) < 0.3
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +90,7 @@ class Mixture(IndexStrategy):
         components: list[IndexStrategy],
         coarsenings: list[Coarsening],
         weights: npt.ArrayLike,
-    ) -> Mixture:
+    ) -> Self:
         """Components with weights as fractions; those with no weight are left out."""
         whole = whole_weights(weights)
         kept = [i for i, w in enumerate(whole) if w > 0]
@@ -218,7 +218,7 @@ class Mixture(IndexStrategy):
         return {"size": self.size, "weights": weights, "components": parts}, arrays
 
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Mixture:
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Self:
         """The strategy that `parameters` described."""
         components, coarsenings = [], []
         for index, part in enumerate(settings["components"]):

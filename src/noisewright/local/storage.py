@@ -20,6 +20,8 @@ HOMES = {
     "codebook": "noisewright.local.codebook:Codebook",
     "union": "noisewright.local.union:Union",
     "mixture": "noisewright.local.mixture:Mixture",
+    "orbits": "noisewright.local.optimise.orbits:OrbitStrategy",
+    "coarse-fine": "noisewright.local.optimise.ordered:CoarseFine",
 }
 """Where the class of each kind lives; a plan file can name nothing else."""
 

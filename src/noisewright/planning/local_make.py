@@ -104,14 +104,14 @@ def _ranked(asked: Workload, promise: Privacy, mechanism: str, settings: Search)
     epsilon = _epsilon(promise)
     bound = known_bound(asked, epsilon)
     if mechanism == OPTIMISED:
-        return [optimised(asked, epsilon, bound, settings)]
+        return [optimised(asked, epsilon, settings)]
     if mechanism != "auto":
         return candidates(asked, epsilon, promise.delta, [_known(mechanism)])
     found = candidates(asked, epsilon, promise.delta)
     best = found[0].analysis
     settled = best is not None and bound is not None and best.worst_case <= 1.001 * bound.variance
     if not settled:  # otherwise no strategy could do visibly better
-        found.append(optimised(asked, epsilon, bound, settings))
+        found.append(optimised(asked, epsilon, settings))
     return sorted(found, key=lambda c: np.inf if c.analysis is None else c.analysis.worst_case)
 
 

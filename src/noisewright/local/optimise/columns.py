@@ -18,11 +18,12 @@ from noisewright.local.optimise.design import Design
 from noisewright.local.optimise.objective import Objective
 from noisewright.local.optimise.prior import saddle_prior, worst_variance
 from noisewright.local.optimise.starts import BoolArray, spectral_patterns
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
 _ASCENT_STEPS = 20
 _KEPT_PER_CELL = 6
+_FRESH_PER_CELL = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,7 @@ def generate(
         stalled = 0 if best is None or value < best[0] * (1 - 1e-4) else stalled + 1
         if best is None or value < best[0]:
             best = value, priced.design, answer
+        control.keep("patterns", lambda best=best: _state(best[1], best[2]))  # type: ignore[misc]
         if control.step("patterns", best[0]) or stalled == 3 or step == rounds:
             break
         kept = _heaviest(priced.design, objective.prior)
@@ -164,6 +166,14 @@ def generate(
     if best is None:  # pragma: no cover - the loop always runs once
         raise RuntimeError("no round was run")
     return best[1], best[2]
+
+
+def _state(design: Design, objective: Objective) -> dict[str, Array]:
+    return {
+        "patterns": design.patterns,
+        "weights": design.weights,
+        "prior": objective.prior,
+    }
 
 
 def _mixed(old: FloatArray, new: FloatArray, share: float) -> FloatArray:
@@ -190,4 +200,5 @@ def _proposals(
     shaken = patterns ^ (rng.random(patterns.shape) < 2.0 / n)
     starts = np.concatenate([shaken, spectral_patterns(factor, epsilon, 2 * n, rng)])
     found, worth = improve(starts, priced.quadratic, priced.prices, objective.prior, epsilon)
-    return found[worth > 1e-6 * priced.value]
+    best = np.argsort(-worth)[: _FRESH_PER_CELL * n]
+    return found[best[worth[best] > 1e-6 * priced.value]]

@@ -1,10 +1,13 @@
-"""Deadline, target and progress of one optimisation."""
+"""Deadline, target, progress and snapshots of one optimisation."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from noisewright.local.strategy import Arrays
+from noisewright.workload.base import Array
 
 
 @dataclass(frozen=True)
@@ -17,9 +20,13 @@ class Progress:
     seconds: float
 
 
+Snapshot = Callable[[str, Arrays], None]
+"""Takes the name of a stage and the arrays from which it can go on."""
+
+
 @dataclass(eq=False)
 class Control:
-    """When to stop and whom to tell.
+    """When to stop, whom to tell, and where to keep the state.
 
     `floor` is the lower bound on the variance per person; a run without a positive bound reports
     an infinite ratio and never meets a target.
@@ -29,8 +36,11 @@ class Control:
     time_limit: float | None = None
     target_ratio: float | None = None
     listener: Callable[[Progress], None] | None = None
+    snapshot: Snapshot | None = None
+    snapshot_every: float = 10.0
     started: float = field(default_factory=time.perf_counter)
     iterations: int = 0
+    saved: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -42,6 +52,7 @@ class Control:
         """Whether the time limit has passed."""
         return self.time_limit is not None and self.seconds >= self.time_limit
 
+    @property
     def remaining(self) -> float:
         """Seconds left; infinite without a limit."""
         return float("inf") if self.time_limit is None else self.time_limit - self.seconds
@@ -60,3 +71,10 @@ class Control:
         if self.listener is not None:
             self.listener(Progress(stage, self.iterations, self.ratio(variance), self.seconds))
         return self.expired or self.met(variance)
+
+    def keep(self, stage: str, state: Callable[[], Mapping[str, Array]], now: bool = False) -> None:
+        """Hand the state to the snapshot, if one is wanted and it is time."""
+        if self.snapshot is None or (not now and self.seconds - self.saved < self.snapshot_every):
+            return
+        self.snapshot(stage, dict(state()))
+        self.saved = self.seconds

@@ -16,8 +16,7 @@ from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.objective import Objective
 from noisewright.local.optimise.prior import saddle_prior
 from noisewright.local.optimise.projection import project
-from noisewright.local.optimise.quasinewton import minimise
-from noisewright.local.optimise.starts import BoolArray
+from noisewright.local.optimise.quasinewton import Minimum, minimise
 from noisewright.workload.base import FloatArray
 
 _SEGMENT = 10
@@ -128,19 +127,18 @@ class Descent:
     positions: FloatArray
     weights: FloatArray
     prior: FloatArray
-    variables: FloatArray
 
 
 def descend(
     objective: Objective,
     epsilon: float,
-    start: tuple[FloatArray, FloatArray] | tuple[BoolArray, FloatArray],
+    start: tuple[FloatArray, FloatArray],
     iterations: int,
     control: Control,
     worst_case: bool = False,
 ) -> Descent:
     """Minimise the objective from a start; for the worst case the prior follows the variances."""
-    positions = np.asarray(start[0], dtype=np.float64)
+    positions = start[0]
     chart = Chart(positions.shape[0], positions.shape[1], epsilon)
     x = chart.variables(positions, start[1])
     memory = int(min(10, max(3, _LARGEST_HISTORY // (2 * x.size))))
@@ -150,24 +148,35 @@ def descend(
         length = iterations - done
         if worst_case:
             length = iterations // 2 if done == 0 else min(_SEGMENT, length)
-        current = objective
-
-        def stop(_: int, value: float, current: Objective = current) -> bool:
-            return control.step("descent", current.variance(float(np.exp(value))))
-
-        found = minimise(
-            lambda v, current=current: chart.evaluate(v, current),  # type: ignore[misc]
-            x,
-            max(length, 1),
-            memory,
-            stop=stop,
-        )
+        found = _segment(chart, objective, x, max(length, 1), memory, control)
         x, done = found.point, done + max(found.iterations, 1)
-        if control.met(current.variance(float(np.exp(found.value)))):
+        if control.met(objective.variance(float(np.exp(found.value)))):
+            break
+        if found.converged and not worst_case:
             break
         if worst_case and done < iterations and not control.expired:
             objective = replace(
                 objective, prior=saddle_prior(objective, chart.strategy(x), steps=3)
             )
     positions, weights = chart.positions(x)
-    return Descent(positions, weights, objective.prior, x)
+    return Descent(positions, weights, objective.prior)
+
+
+def _segment(
+    chart: Chart,
+    objective: Objective,
+    x: FloatArray,
+    length: int,
+    memory: int,
+    control: Control,
+) -> Minimum:
+    def stop(point: FloatArray, value: float) -> bool:
+        control.keep("descent", lambda: _state(chart, point, objective))
+        return control.step("descent", objective.variance(float(np.exp(value))))
+
+    return minimise(lambda v: chart.evaluate(v, objective), x, length, memory, stop=stop)
+
+
+def _state(chart: Chart, point: FloatArray, objective: Objective) -> dict[str, FloatArray]:
+    positions, weights = chart.positions(point)
+    return {"positions": positions, "weights": weights, "prior": objective.prior}

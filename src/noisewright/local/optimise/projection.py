@@ -77,7 +77,7 @@ def _shifts(
         here = shift[active]
         left[active] = np.where(excess < 0, here, left[active])
         right[active] = np.where(excess > 0, here, right[active])
-        step = here - excess / np.maximum(slope, np.finfo(float).tiny)
+        step = here - excess / np.where(slope > 0, slope, np.inf)
         inside = (step > left[active]) & (step < right[active])
         shift[active] = np.where(inside, step, (left[active] + right[active]) / 2)
     return shift

@@ -38,9 +38,9 @@ def minimise(
     iterations: int,
     memory: int = 10,
     tolerance: float = 1e-9,
-    stop: Callable[[int, float], bool] | None = None,
+    stop: Callable[[FloatArray, float], bool] | None = None,
 ) -> Minimum:
-    """Descend from `start`; `stop(iteration, value)` is asked after every accepted step."""
+    """Descend from `start`; `stop(point, value)` is asked after every accepted step."""
     x = start
     value, gradient = function(x)
     pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=memory)
@@ -64,7 +64,7 @@ def minimise(
             pairs.append((step, change, 1.0 / product))
         decrease = value - new_value
         x, value, gradient = new_x, new_value, new_gradient
-        if stop is not None and stop(iteration, value):
+        if stop is not None and stop(x, value):
             return Minimum(x, value, iteration, False)
         if decrease < tolerance * max(abs(value), 1.0) and len(pairs) == memory:
             return Minimum(x, value, iteration, True)

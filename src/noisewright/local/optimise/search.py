@@ -13,6 +13,7 @@ from noisewright.local.optimise.design import Design, rounded, split
 from noisewright.local.optimise.objective import Objective
 from noisewright.local.optimise.prior import saddle_prior, worst_variance
 from noisewright.local.optimise.starts import dense_start
+from noisewright.local.strategy import Arrays
 from noisewright.workload.base import FloatArray
 
 _ROUNDING_LOSS = 1e-3
@@ -23,12 +24,31 @@ _LARGEST_SPLIT = 3000
 class Effort:
     """How hard the search tries."""
 
-    rows_per_cell: int = 4
+    rows_per_cell: float = 4.0
     iterations: int = 60
     rounds: int = 12
     generate_up_to: int = 96
-    entries: int = 2**25
-    """Largest number of entries of the matrix under descent."""
+    entries: int = 2**24
+    """Largest number of entries of the matrix under descent, where more rows than cells fit."""
+
+    seconds: float | None = 30.0
+    """Time after which a search without a limit of its own stops, if it is still descending."""
+
+    def within(self, remaining: float, cells: int) -> Effort | None:
+        """This effort with as many rows as leave time for ten steps; None if none do.
+
+        One step multiplies matrices three times, at some 10^10 operations a second.
+        """
+        seconds = 10 * 6.0 * cells**2 / 1e10
+        rows = min(self.rows(cells), int(remaining / seconds) if remaining < 1e9 else 2**62)
+        if rows < max(cells // 4, 1):
+            return None
+        return replace(self, rows_per_cell=max(rows / cells, 0.25))
+
+    def rows(self, cells: int) -> int:
+        """Number of rows under descent, besides one for every cell."""
+        wanted = max(int(self.rows_per_cell * cells), 32)
+        return max(min(wanted, self.entries // cells), cells // 4)
 
 
 def search(
@@ -39,25 +59,49 @@ def search(
     effort: Effort,
     rng: np.random.Generator,
     control: Control,
+    state: Arrays | None = None,
 ) -> tuple[Design, FloatArray]:
-    """A two-valued design for a Gram matrix, and the prior its estimate is best for."""
+    """A two-valued design for a Gram matrix, and the prior its estimate is best for.
+
+    `state` is what a snapshot of an earlier run held; the search goes on from there.
+    """
     n = len(gram)
     objective = Objective(gram, prior)
-    rows = max(effort.rows_per_cell * n, 32)
-    rows = max(min(rows, effort.entries // n), n // 2)
-    start = dense_start(objective.centred, epsilon, rows, rng)
-    descent = descend(objective, epsilon, start, effort.iterations, control, worst_case)
-    objective = replace(objective, prior=descent.prior)
-    design = _two_valued(descent, epsilon, objective)
+    if state and "patterns" in state:
+        design = Design(state["patterns"].astype(bool), state["weights"], epsilon)
+        objective = replace(objective, prior=state["prior"])
+    else:
+        design, objective = _descended(objective, epsilon, worst_case, effort, rng, control, state)
     if n <= effort.generate_up_to and not control.expired:
-        design, objective = generate(design, objective, effort.rounds, rng, control, worst_case)
-        design = design.balanced() or design
+        found, suited = generate(design, objective, effort.rounds, rng, control, worst_case)
+        design, objective = found.balanced() or design, suited
     if worst_case:
         q = design.chances()
         moved = replace(objective, prior=saddle_prior(objective, q))
         if worst_variance(moved, q) < worst_variance(objective, q):
             objective = moved
     return design, objective.prior
+
+
+def _descended(
+    objective: Objective,
+    epsilon: float,
+    worst_case: bool,
+    effort: Effort,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None,
+) -> tuple[Design, Objective]:
+    if state and "positions" in state:
+        # Entries at their bounds have no slope; a start a little inside lets all of them move.
+        start = 0.02 + 0.96 * state["positions"], state["weights"]
+        objective = replace(objective, prior=state["prior"])
+    else:
+        rows = effort.rows(len(objective.gram))
+        start = dense_start(objective.centred, epsilon, rows, rng)
+    descent = descend(objective, epsilon, start, effort.iterations, control, worst_case)
+    objective = replace(objective, prior=descent.prior)
+    return _two_valued(descent, epsilon, objective), objective
 
 
 def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Design:

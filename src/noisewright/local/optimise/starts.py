@@ -48,9 +48,9 @@ def spectral_patterns(
 
 def dense_start(
     centred: FloatArray, epsilon: float, rows: int, rng: np.random.Generator
-) -> tuple[BoolArray, FloatArray]:
+) -> tuple[FloatArray, FloatArray]:
     """Spectral patterns, and lightly every cell on its own so that no direction is left unseen."""
     n = len(centred)
     patterns = spectral_patterns(gaussian_factor(centred), epsilon, rows, rng)
     weights = np.concatenate([np.ones(rows), np.full(n, 0.1)])
-    return np.concatenate([patterns, np.eye(n, dtype=bool)]), weights
+    return np.concatenate([patterns, np.eye(n)]), weights

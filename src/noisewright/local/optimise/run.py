@@ -1,0 +1,339 @@
+"""The best ε-LDP strategy for a workload: choose the way, run it, never do worse than the classics.
+
+Workloads that translations leave unchanged (all marginals, k-way marginals, parities; ranges up to
+a hair) get orbits; ordered ones on large domains a coarse and a fine part; all others a dense
+search. Whatever comes out is compared with the classical strategies on the error that was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
+from noisewright.local.dense import MatrixStrategy
+from noisewright.local.fourier import fourier
+from noisewright.local.hadamard import HadamardResponse
+from noisewright.local.hierarchical import hierarchical
+from noisewright.local.optimise.control import Control, Progress
+from noisewright.local.optimise.invariants import (
+    Decomposition,
+    character_energies,
+    decompose,
+    possible_groups,
+)
+from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
+from noisewright.local.optimise.orbits import OrbitStrategy
+from noisewright.local.optimise.ordered import OrderedEffort, bins_for, search_ordered
+from noisewright.local.optimise.search import Effort, search
+from noisewright.local.optimise.store import (
+    Cache,
+    Checkpoint,
+    default_folder,
+    fingerprint,
+    prior_settings,
+)
+from noisewright.local.optimise.symmetric import SymmetricProblem
+from noisewright.local.optimise.task import Task
+from noisewright.local.optimise.translations import Translations
+from noisewright.local.response import RandomizedResponse
+from noisewright.local.sets import SubsetSelection
+from noisewright.local.spectrum import centred_spectrum
+from noisewright.local.strategy import DENSE_SIZE, Arrays, Strategy
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.gram import DenseGram, Gram
+
+Structure = Literal["auto", "dense", "translations", "ordered"]
+
+_NEARLY_INVARIANT = 1.01
+_FEWEST_BINS = 8
+_COMPARED_SIZE = 1024
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What a level of effort means for each way."""
+
+    dense: Effort
+    orbits: OrbitEffort
+    ordered: OrderedEffort
+    dense_up_to: int
+    """Largest ordered domain that still gets a dense search."""
+
+
+PRESETS: dict[str, Preset] = {
+    "low": Preset(
+        Effort(rows_per_cell=2, iterations=25, rounds=0, generate_up_to=0, seconds=5.0),
+        OrbitEffort(rounds=8, patience=3, flips=15),
+        OrderedEffort(bins=32, rounds=2),
+        dense_up_to=128,
+    ),
+    "normal": Preset(Effort(), OrbitEffort(), OrderedEffort(bins=128), dense_up_to=256),
+    "high": Preset(
+        Effort(rows_per_cell=8, iterations=300, rounds=60, generate_up_to=160, seconds=None),
+        OrbitEffort(rounds=300, patience=40, flips=150, batch_cells=2**16, reports=2**21),
+        OrderedEffort(bins=256, rounds=6, flips=60, reports=2**21),
+        dense_up_to=1024,
+    ),
+}
+
+
+LEVELS = tuple(PRESETS)
+"""Names of the levels of effort."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimised:
+    """A strategy, how good it is, and how the search for it went.
+
+    `value` is the variance per person that was asked for, recomputed from the whole-number chances
+    of the finished strategy; `lower_bound` is what no strategy can beat, and `ratio` their
+    quotient (infinite where the bound says nothing).
+    """
+
+    strategy: Strategy
+    mechanism: str
+    objective: str
+    value: float
+    lower_bound: float
+    status: str
+    iterations: int
+    seconds: float
+
+    @property
+    def ratio(self) -> float:
+        """Value over lower bound."""
+        return self.value / self.lower_bound if self.lower_bound > 0 else float("inf")
+
+
+def optimise(
+    workload: Workload | Gram | npt.ArrayLike,
+    epsilon: float,
+    *,
+    objective: str = "worst",
+    prior: npt.ArrayLike | None = None,
+    query_weights: npt.ArrayLike | None = None,
+    effort: str = "normal",
+    structure: Structure = "auto",
+    seed: int = 0,
+    time_limit: float | None = None,
+    target_ratio: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: str | Path | None = None,
+    cache: str | Path | bool = True,
+) -> Optimised:
+    """Find the strategy with the smallest error on a workload at a privacy budget.
+
+    The error is the worst case over types, the average, or the mean under a `prior`; each query's
+    squared error is multiplied by its weight in `query_weights`. `progress` is called after every
+    iteration, `checkpoint` names a file from which an interrupted run goes on, and finished runs
+    are kept in a cache folder (`cache=False` for none). The same seed gives the same strategy.
+    """
+    task = Task.of(workload, epsilon, objective, prior, query_weights)
+    preset = _preset(effort, structure)
+    control = Control(task.floor, _positive(time_limit), target_ratio, progress)
+    steering = (task.epsilon, task.objective, effort, structure, seed, prior_settings(task.prior))
+    name = fingerprint(task.gram, *steering)
+    kept = Cache(default_folder() if cache is True else Path(str(cache))) if cache else None
+    found = kept.load(name) if kept is not None else None
+    if found is not None and found.strategy.epsilon == task.epsilon:
+        facts = found.facts
+        return _result(task, found.strategy, str(facts["mechanism"]), "cached", control)
+    state = None
+    if checkpoint is not None:
+        saved = Checkpoint(Path(checkpoint), name)
+        state = saved.load()
+        control.snapshot = saved.save
+    rng = np.random.default_rng(seed)
+    arrays = None if state is None else state[1]
+    strategy = _search(task, preset, structure, rng, control, arrays)
+    mechanism, strategy = _never_worse(task, strategy)
+    status = _status(task, strategy, control)
+    result = _result(task, strategy, mechanism, status, control)
+    if kept is not None and status == "finished":
+        kept.save(name, strategy, {"mechanism": mechanism, "value": result.value})
+    return result
+
+
+def _preset(effort: str, structure: str) -> Preset:
+    if effort not in PRESETS:
+        raise InvalidParameter("effort", effort, f"must be one of {', '.join(PRESETS)}")
+    if structure not in ("auto", "dense", "translations", "ordered"):
+        raise InvalidParameter(
+            "structure", structure, "must be auto, dense, translations or ordered"
+        )
+    return PRESETS[effort]
+
+
+def _positive(seconds: float | None) -> float | None:
+    if seconds is not None and not seconds > 0:
+        raise InvalidParameter("time_limit", seconds, "must be > 0", "seconds, or None")
+    return seconds
+
+
+def _result(
+    task: Task, strategy: Strategy, mechanism: str, status: str, control: Control
+) -> Optimised:
+    return Optimised(
+        strategy,
+        mechanism,
+        task.objective,
+        task.value(strategy),
+        task.floor,
+        status,
+        control.iterations,
+        control.seconds,
+    )
+
+
+def _status(task: Task, strategy: Strategy, control: Control) -> str:
+    if control.met(task.value(strategy)):
+        return "target reached"
+    return "time limit" if control.expired else "finished"
+
+
+# --- which way -----------------------------------------------------------------------------------
+
+
+def _search(
+    task: Task,
+    preset: Preset,
+    structure: str,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None,
+) -> Strategy:
+    if task.size == 1:
+        return MatrixStrategy.from_chances(np.ones((1, 1)), task.epsilon)
+    if structure in ("auto", "translations") and task.prior is None:
+        symmetric = _symmetric(task, structure == "translations")
+        if symmetric is not None:
+            return _orbits(symmetric, preset, rng, control, state)
+    if structure in ("auto", "ordered") and task.prior is None:
+        ordered = _ordered(task, preset, structure == "ordered")
+        if ordered is not None:
+            return search_ordered(
+                task.gram, ordered, task.epsilon, preset.ordered, rng, control, state
+            )
+    if task.size > DENSE_SIZE:
+        raise TooLarge(
+            f"no structure was found in a workload over {task.size} cells, and a dense search "
+            f"reaches {DENSE_SIZE}; use a classical mechanism, or coarsen the domain"
+        )
+    return _dense(task, preset, rng, control, state)
+
+
+def _symmetric(task: Task, told: bool) -> SymmetricProblem | None:
+    """The problem over orbits, where those lose next to nothing.
+
+    The bound for strategies that a group leaves unchanged, over the bound for all, tells the loss.
+    """
+    try:
+        nuclear = centred_spectrum(task.gram).nuclear
+    except TooLarge:
+        nuclear = 0.0
+    best: tuple[float, SymmetricProblem] | None = None
+    for group in possible_groups(task.gram):
+        energies = character_energies(task.gram, group)
+        if energies is None or (task.size > DENSE_SIZE and decompose(task.gram, group) is None):
+            continue
+        invariant = float((np.sqrt(energies) * group.counts)[1:].sum())
+        loss = (invariant / nuclear) ** 2 if nuclear > 0 else 1.0
+        if best is None or loss < best[0] * (1 - 1e-9):
+            best = loss, SymmetricProblem(group, energies, task.epsilon)
+    if best is None or (best[0] > _NEARLY_INVARIANT and not told):
+        return None
+    return best[1]
+
+
+def _orbits(
+    problem: SymmetricProblem,
+    preset: Preset,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None,
+) -> Strategy:
+    n, epsilon = problem.group.cells, problem.epsilon
+    if not problem.needed.any():
+        return RandomizedResponse(n, epsilon)  # only totals are asked, and they are public
+    flat = problem.energies[1:]
+    if float(flat.max() - flat.min()) <= 1e-9 * float(flat.max()):
+        return SubsetSelection(n, epsilon)  # all cells alike: meets the bound exactly
+    orbits = search_orbits(problem, preset.orbits, rng, control, state)
+    return OrbitStrategy.from_patterns(problem.group.sizes, orbits.patterns, orbits.shares, epsilon)
+
+
+def _ordered(task: Task, preset: Preset, told: bool) -> Decomposition | None:
+    """The workload as turning part and ramp, if it is one and large enough for bins."""
+    known = decompose(task.gram, Translations((task.size,)))
+    if known is None or not known.ramp:
+        return None
+    if bins_for(task.size, preset.ordered.bins) < _FEWEST_BINS:
+        return None
+    return known if told or task.size > preset.dense_up_to else None
+
+
+def _dense(
+    task: Task,
+    preset: Preset,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None,
+) -> Strategy:
+    n = task.size
+    gram = task.gram.dense()
+    effort = preset.dense.within(control.remaining, n)
+    if effort is None:
+        return SubsetSelection(n, task.epsilon)  # not even one step of a search fits the time
+    limited = control
+    if control.time_limit is None and effort.seconds is not None:
+        limited = replace(control, time_limit=effort.seconds, started=control.started)
+    design, prior = search(
+        gram, task.epsilon, task.start_prior, task.worst_case, effort, rng, limited, state
+    )
+    control.iterations = limited.iterations
+    return MatrixStrategy.from_chances(design.chances(), task.epsilon, _told(prior))
+
+
+def _told(prior: FloatArray) -> FloatArray | None:
+    """None for the uniform prior, which a strategy need not be told."""
+    return None if np.ptp(prior) < 1e-12 else prior
+
+
+# --- never worse ---------------------------------------------------------------------------------
+
+
+def _never_worse(task: Task, strategy: Strategy) -> tuple[str, Strategy]:
+    """The strategy found, or the classical one that beats it."""
+    best, name = task.value(strategy), "optimised"
+    if best <= task.floor * (1 + 1e-9):
+        return name, strategy
+    for candidate, build in _classics(task).items():
+        try:
+            built = build()
+            value = task.value(built)
+        except NoisewrightError:
+            continue
+        if value < best * (1 - 1e-9):
+            best, name, strategy = value, candidate, built
+    return name, strategy
+
+
+def _classics(task: Task) -> dict[str, Callable[[], Strategy]]:
+    """Classical strategies worth comparing with: all of them on domains where that is quick."""
+    n, epsilon = task.size, task.epsilon
+    found: dict[str, Callable[[], Strategy]] = {
+        "randomized-response": lambda: RandomizedResponse(n, epsilon),
+        "subset-selection": lambda: SubsetSelection(n, epsilon),
+        "hadamard": lambda: HadamardResponse(n, epsilon),
+    }
+    if n <= _COMPARED_SIZE:
+        gram = DenseGram(task.gram.dense())
+        found["hierarchical"] = lambda: hierarchical(gram, epsilon)
+        found["fourier"] = lambda: fourier(gram, epsilon)
+    return found

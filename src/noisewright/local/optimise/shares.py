@@ -1,0 +1,80 @@
+"""The best mixture of orbits: a convex problem over shares, small in one of its two dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noisewright.workload.base import FloatArray
+
+_STEPS = 80
+_MULTIPLICATIVE_STEPS = 60
+_NEWTON_ENTRIES = 2**21
+
+
+def best_shares(
+    information: FloatArray, energies: FloatArray, tolerance: float = 1e-7
+) -> tuple[FloatArray, float]:
+    """Minimise Σ_c energies_c / (shares · information)_c over shares that sum to one.
+
+    `information` has a row per orbit and a column per class of characters. Primal–dual interior
+    point; the Hessian has the rank of the classes, and each step works on the smaller side. Large
+    problems get plain multiplicative steps, which never raise the value. Returns the shares and
+    the value.
+    """
+    if information.size > _NEWTON_ENTRIES:
+        w = _multiplicative(information, energies)
+        return w, float((energies / (w @ information)).sum())
+    scale = np.maximum(information.mean(axis=0), np.finfo(float).tiny)
+    a, m = information / scale, energies / scale
+    unit = float(m.sum())
+    m = m / unit
+    w = np.full(len(a), 1.0 / len(a))
+    level = slack = np.empty(0)
+    for step in range(_STEPS):
+        lam = w @ a
+        gradient = -(a @ (m / lam**2))
+        value = float((m / lam).sum())
+        if (w @ gradient - gradient.min()) < tolerance * value:
+            break
+        if step == 0:
+            level = np.array(1.1 * max(-float(w @ gradient), -float(gradient.min())))
+            slack = np.maximum(gradient + level, 1e-3 * value)
+        aim = 0.1 * float(w @ slack) / len(w)
+        ratio = w / slack
+        root = a * np.sqrt(2.0 * m / lam**3)
+        right = aim / w - gradient - level
+        first, second = _solve(root, ratio, np.stack([right, np.ones(len(w))], axis=1)).T
+        move_level = (first.sum() + w.sum() - 1.0) / second.sum()
+        move = first - move_level * second
+        move_slack = (aim - w * slack - slack * move) / w
+        length = min(_longest(w, move), _longest(slack, move_slack))
+        w = np.maximum(w + length * move, 1e-300)
+        slack, level = slack + length * move_slack, level + length * move_level
+    w = w / w.sum()
+    return w, float((energies / (w @ information)).sum())
+
+
+def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray:
+    """(root rootᵀ + Diag(1/ratio))⁻¹ right."""
+    orbits, classes = root.shape
+    if orbits <= classes:
+        system = root @ root.T
+        system[np.diag_indices(orbits)] += 1.0 / ratio
+        return np.asarray(np.linalg.solve(system, right))
+    scaled = right * ratio[:, None]
+    inner = np.eye(classes) + root.T @ (root * ratio[:, None])
+    return np.asarray(scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled)))
+
+
+def _longest(point: FloatArray, move: FloatArray) -> float:
+    shrinking = move < 0
+    return min(1.0, 0.99 * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf)))
+
+
+def _multiplicative(information: FloatArray, energies: FloatArray) -> FloatArray:
+    w = np.full(len(information), 1.0 / len(information))
+    for _ in range(_MULTIPLICATIVE_STEPS):
+        gains = information @ (energies / (w @ information) ** 2)
+        w = w * np.sqrt(gains / (w @ gains))
+        w /= w.sum()
+    return w

@@ -1,0 +1,143 @@
+"""What is asked of the optimiser: a workload, a budget, and which error counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.bound import lower_bound, prior_bound
+from noisewright.local.catalogue import table_gram
+from noisewright.local.dense import check_prior
+from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.strategy import Strategy
+from noisewright.workload.atoms import Explicit
+from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.gram import DenseGram, Gram
+
+OBJECTIVES = ("worst", "average")
+_BLOCK_ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class GramOnly(Workload):
+    """A workload of which only the Gram matrix and the number of queries are known."""
+
+    matrix: Gram
+    count: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return self.count, self.matrix.size
+
+    def gram(self) -> Gram:
+        """The Gram matrix itself."""
+        return self.matrix
+
+    def matvec(self, x: Array) -> Array:
+        """Not known."""
+        raise InvalidParameter("workload", "Gram matrix", "has no queries to answer", "give them")
+
+    def rmatvec(self, y: Array) -> Array:
+        """Not known."""
+        return self.matvec(y)
+
+    def text(self) -> str:
+        """A description; it does not parse."""
+        return f"gram:{self.matrix.size}"
+
+    def label(self, row: int) -> str:
+        """Numbers only."""
+        return f"query {row}"
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A workload, a budget, and the error that counts: worst case, average, or under a prior."""
+
+    workload: Workload
+    gram: Gram
+    epsilon: float
+    objective: str
+    prior: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        workload: Workload | Gram | npt.ArrayLike,
+        epsilon: float,
+        objective: str = "worst",
+        prior: npt.ArrayLike | None = None,
+        query_weights: npt.ArrayLike | None = None,
+    ) -> Task:
+        """Check and complete what was asked."""
+        if isinstance(workload, Gram):
+            workload = GramOnly(workload, workload.size)
+        elif not isinstance(workload, Workload):
+            workload = Explicit(np.asarray(workload, dtype=np.float64))
+        if objective not in OBJECTIVES:
+            raise InvalidParameter(
+                "objective", objective, f"must be one of {', '.join(OBJECTIVES)}", "try 'worst'"
+            )
+        gram = table_gram(workload)
+        if query_weights is not None:
+            gram = weighted_gram(workload, np.asarray(query_weights, dtype=np.float64))
+            workload = GramOnly(gram, workload.queries)
+        checked = None
+        if prior is not None:
+            checked = check_prior(np.asarray(prior, dtype=np.float64), workload.size)
+            objective = "prior"
+        return cls(workload, gram, check_epsilon(epsilon), objective, checked)
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return self.gram.size
+
+    @property
+    def worst_case(self) -> bool:
+        """Whether the worst type counts."""
+        return self.objective == "worst"
+
+    @cached_property
+    def start_prior(self) -> FloatArray:
+        """The prior that a search begins with."""
+        return np.full(self.size, 1.0 / self.size) if self.prior is None else self.prior
+
+    def value(self, strategy: Strategy) -> float:
+        """The variance per person that counts."""
+        if self.prior is not None:
+            return float(self.prior @ strategy.type_variances(self.gram))
+        if self.objective == "average":
+            return strategy.average_variance(self.gram)
+        return strategy.worst_variance(self.gram)
+
+    @cached_property
+    def floor(self) -> float:
+        """The lower bound under it; zero where none is known at this size."""
+        try:
+            if self.prior is not None:
+                return prior_bound(GramOnly(self.gram, 1), self.epsilon, self.prior).variance
+            return lower_bound(self.workload, self.epsilon, self.gram).variance
+        except TooLarge:
+            return 0.0
+
+
+def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
+    """Σ_i weight_i w_i w_iᵀ: each query's squared error times its weight."""
+    if weights.shape != (workload.queries,) or not np.isfinite(weights).all() or weights.min() < 0:
+        raise InvalidParameter(
+            "query_weights",
+            f"array of shape {weights.shape}",
+            f"must be {workload.queries} finite numbers >= 0",
+        )
+    total = np.zeros((workload.size, workload.size))
+    step = max(1, _BLOCK_ENTRIES // workload.size)
+    for start in range(0, workload.queries, step):
+        rows = workload.rows(start, min(start + step, workload.queries))
+        total += rows.T @ (rows * weights[start : start + step, None])
+    return DenseGram(total)

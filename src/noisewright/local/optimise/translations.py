@@ -1,0 +1,124 @@
+"""Translations of a product of cycles: the transform that makes all invariant matrices diagonal.
+
+Cells are tuples of residues, one per attribute; for attributes of two values a translation is an
+XOR. A matrix that all translations leave unchanged has the characters as eigenvectors, and real
+vectors have conjugate coefficients at opposite characters, so one of each pair is kept and counted
+twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.local.strategy import IntArray
+from noisewright.workload.base import FloatArray
+
+Spectrum = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Translations:
+    """The group of translations of a domain with attributes of these sizes."""
+
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of cells, and of translations."""
+        return prod(self.sizes)
+
+    @property
+    def binary(self) -> bool:
+        """Whether every translation is an XOR."""
+        return all(size == 2 for size in self.sizes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the kept characters."""
+        return self.sizes if self.binary else (*self.sizes[:-1], self.sizes[-1] // 2 + 1)
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """How many characters each kept one stands for; the trivial one comes first."""
+        if self.binary:
+            return np.ones(self.cells)
+        last = np.full(self.shape[-1], 2.0)
+        last[0] = 1.0
+        if self.sizes[-1] % 2 == 0:
+            last[-1] = 1.0
+        return np.broadcast_to(last, self.shape).reshape(-1).copy()
+
+    def forward(self, x: FloatArray) -> Spectrum:
+        """Coefficients of the rows of `x` at the kept characters."""
+        if self.binary:
+            return _walsh(x)
+        from scipy import fft
+
+        axes = tuple(range(1, len(self.sizes) + 1))
+        return np.asarray(fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1))
+
+    def backward(self, spectrum: Spectrum) -> FloatArray:
+        """The rows with these coefficients: the inverse of `forward`."""
+        if self.binary:
+            return np.asarray(_walsh(spectrum) / self.cells)
+        from scipy import fft
+
+        axes = tuple(range(1, len(self.sizes) + 1))
+        full = fft.irfftn(spectrum.reshape(-1, *self.shape), s=self.sizes, axes=axes)
+        return np.asarray(full.reshape(len(spectrum), -1))
+
+    def power(self, x: FloatArray) -> FloatArray:
+        """Squared modulus of the coefficients of the rows of `x`."""
+        return squared_modulus(self.forward(x))
+
+    def apply(self, eigenvalues: FloatArray, x: FloatArray) -> FloatArray:
+        """The invariant matrix with these eigenvalues, times each row of `x`."""
+        return self.backward(self.forward(x) * eigenvalues)
+
+    def subtract(self, u: IntArray, t: IntArray) -> IntArray:
+        """Cells u − t, by their numbers."""
+        if self.binary:
+            return np.asarray(np.bitwise_xor(u, t))
+        if len(self.sizes) == 1:
+            return np.asarray(np.mod(u - t, self.sizes[0]))
+        a, b = np.unravel_index(u, self.sizes), np.unravel_index(t, self.sizes)
+        moved = tuple((i - j) % size for i, j, size in zip(a, b, self.sizes, strict=True))
+        return np.asarray(np.ravel_multi_index(moved, self.sizes), dtype=np.int64)
+
+
+def squared_modulus(spectrum: Spectrum) -> FloatArray:
+    """|z|² of real or complex coefficients."""
+    return np.asarray(
+        spectrum.real**2 + spectrum.imag**2 if spectrum.dtype.kind == "c" else spectrum**2
+    )
+
+
+def _walsh(x: FloatArray) -> FloatArray:
+    """Walsh–Hadamard transform of rows, five bits at a time: few passes, each a matrix product."""
+    rows, n = x.shape
+    bits = n.bit_length() - 1
+    work, done = np.ascontiguousarray(x, dtype=np.float64), 0
+    while done < bits:
+        take = min(5, bits - done)
+        block, inner = 1 << take, 1 << done
+        shaped = work.reshape(-1, block, inner)
+        if inner == 1:
+            work = (shaped[:, :, 0] @ _hadamard(take)).reshape(rows, n)
+        else:
+            work = np.matmul(_hadamard(take), shaped).reshape(rows, n)
+        done += take
+    return work
+
+
+def _hadamard(bits: int) -> FloatArray:
+    index = np.arange(1 << bits)
+    parity = np.zeros((1 << bits, 1 << bits), dtype=np.int64)
+    for bit in range(bits):
+        parity ^= np.outer(index >> bit, index >> bit) & 1
+    return np.asarray(1.0 - 2.0 * parity)

@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.bound import lower_bound, prior_bound
+from noisewright.local.dense import MatrixStrategy
+from noisewright.local.optimise import optimise
+from noisewright.local.optimise.store import (
+    Cache,
+    Checkpoint,
+    default_folder,
+    fingerprint,
+    read,
+    write,
+)
+from noisewright.local.optimise.task import Task, weighted_gram
+from noisewright.local.response import RandomizedResponse
+from noisewright.local.sets import SubsetSelection
+from noisewright.workload import workload
+from noisewright.workload.gram import DenseGram
+from oracles import local_matrix
+
+QUICK = {"effort": "low", "cache": False}
+
+SMALL = [
+    "identity:9",
+    "total:6",
+    "prefix:9",
+    "ranges:10",
+    "allmarginals:2^3",
+    "allmarginals:3x2",
+    "marginals:2^4:2",
+    "parity:3:3",
+    "prefix:3*identity:3",
+    "random:7x6:1",
+    "random:2x6:1",
+]
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
+@pytest.mark.parametrize("text", SMALL)
+def test_every_strategy_is_exactly_private_two_valued_and_as_good_as_it_says(text, epsilon):
+    asked = workload(text)
+    found = optimise(asked, epsilon, **QUICK)
+    strategy = found.strategy
+    assert strategy.is_private()
+    assert strategy.two_valued
+    assert found.lower_bound == pytest.approx(lower_bound(asked, epsilon).variance)
+    assert found.value >= found.lower_bound * (1 - 1e-9) - 1e-9
+    if isinstance(strategy, MatrixStrategy):
+        assert (strategy.weights.sum(axis=0) == 1 << 62).all()
+    if strategy.outputs is not None and strategy.outputs < 500:
+        q = strategy.dense()
+        assert np.abs(q.sum(axis=0) - 1).max() < 1e-12
+        if np.ptp(strategy.prior) < 1e-12 and text != "total:6":
+            variances = local_matrix.type_variances(q, asked.dense())
+            assert found.value == pytest.approx(variances.max(), rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("text", SMALL)
+def test_never_worse_than_the_classical_strategies(text, epsilon):
+    gram = workload(text).gram()
+    found = optimise(workload(text), epsilon, **QUICK)
+    for classic in (RandomizedResponse, SubsetSelection):
+        variance = classic(gram.size, epsilon).worst_variance(gram)
+        assert found.value <= variance * (1 + 1e-6) + 1e-9
+
+
+def test_histogram_gets_subset_selection_and_meets_the_bound():
+    found = optimise(workload("identity:40"), 1.0, cache=False)
+    assert isinstance(found.strategy, SubsetSelection)
+    assert found.ratio == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("marginals:2^4:2", "orbits"),
+        ("ranges:48", "orbits"),
+        ("allmarginals:3x4", "orbits"),
+        ("prefix:20", "matrix"),
+        ("prefix:144", "coarse-fine"),
+        ("random:9x8:1", "matrix"),
+    ],
+)
+def test_structure_decides_the_way(text, kind):
+    assert optimise(workload(text), 1.0, **QUICK).strategy.kind == kind
+
+
+def test_structure_may_be_told():
+    asked = workload("prefix:24")
+    told = optimise(asked, 1.0, structure="ordered", **QUICK)
+    assert told.strategy.kind == "coarse-fine"
+    turned = optimise(asked, 1.0, structure="translations", **QUICK)
+    assert turned.strategy.kind in ("orbits", "hierarchical", "mixture")
+    assert (
+        optimise(workload("ranges:12"), 1.0, structure="dense", **QUICK).strategy.kind == "matrix"
+    )
+
+
+# --- objectives -----------------------------------------------------------------------------------
+
+
+def test_each_objective_is_best_at_its_own():
+    asked = workload("prefix:14")
+    gram = asked.gram()
+    prior = np.linspace(1.0, 4.0, 14)
+    prior /= prior.sum()
+    worst = optimise(asked, 1.0, cache=False).strategy
+    average = optimise(asked, 1.0, objective="average", cache=False).strategy
+    given = optimise(asked, 1.0, prior=prior, cache=False)
+
+    def mean(strategy):
+        return float(prior @ strategy.type_variances(gram))
+
+    slack = 1.002
+    assert worst.worst_variance(gram) <= average.worst_variance(gram) * slack
+    assert average.average_variance(gram) <= worst.average_variance(gram) * slack
+    assert mean(given.strategy) <= min(mean(worst), mean(average)) * slack
+    assert given.objective == "prior"
+    assert given.lower_bound == pytest.approx(prior_bound(asked, 1.0, prior).variance)
+    assert given.ratio >= 1.0
+
+
+def test_weighted_queries_and_gram_matrices_are_the_same_question():
+    asked = workload("random:12x7:3")
+    weights = np.linspace(0.1, 2.0, 12)
+    by_weights = optimise(asked, 1.0, query_weights=weights, **QUICK)
+    rows = asked.dense()
+    gram = rows.T @ (rows * weights[:, None])
+    np.testing.assert_allclose(weighted_gram(asked, weights).dense(), gram)
+    by_gram = optimise(DenseGram(gram), 1.0, **QUICK)
+    by_rows = optimise(rows * np.sqrt(weights)[:, None], 1.0, **QUICK)
+    assert by_weights.value == pytest.approx(by_gram.value, rel=1e-6)
+    assert by_rows.value == pytest.approx(by_gram.value, rel=1e-6)
+    assert by_gram.ratio >= 1.0
+
+
+def test_heavier_queries_are_answered_better():
+    asked = workload("prefix:10")
+    plain = optimise(asked, 1.0, objective="average", **QUICK).strategy
+    weights = np.ones(10)
+    weights[2] = 50.0
+    tilted = optimise(asked, 1.0, objective="average", query_weights=weights, **QUICK).strategy
+    before = plain.uniform_query_variances(asked, 1)
+    after = tilted.uniform_query_variances(asked, 1)
+    assert after[2] < before[2]
+
+
+# --- control --------------------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_strategy():
+    asked = workload("prefix:12")
+    first, second = (optimise(asked, 1.0, seed=3, **QUICK) for _ in range(2))
+    assert isinstance(first.strategy, MatrixStrategy)
+    np.testing.assert_array_equal(first.strategy.weights, second.strategy.weights)
+
+
+def test_progress_and_target():
+    seen = []
+    optimise(workload("prefix:16"), 1.0, progress=seen.append, cache=False)
+    assert {p.stage for p in seen} >= {"descent", "patterns"}
+    assert [p.iteration for p in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].ratio < seen[0].ratio
+    stopped = optimise(workload("prefix:16"), 1.0, target_ratio=1.3, cache=False)
+    assert stopped.status == "target reached"
+    assert stopped.ratio <= 1.3
+    assert stopped.iterations < len(seen)
+
+
+@pytest.mark.parametrize("text", ["prefix:300", "random:50x200:1", "marginals:2^7:3"])
+def test_a_time_limit_still_gives_a_valid_strategy(text):
+    found = optimise(workload(text), 1.0, time_limit=0.05, cache=False)
+    assert found.strategy.is_private()
+    assert found.value < np.inf
+
+
+def test_finished_runs_are_kept_and_damage_is_noticed(tmp_path):
+    asked = workload("prefix:8")
+    first = optimise(asked, 1.0, effort="low", cache=tmp_path)
+    again = optimise(asked, 1.0, effort="low", cache=tmp_path)
+    assert (first.status, again.status) == ("finished", "cached")
+    assert again.value == pytest.approx(first.value)
+    (file,) = tmp_path.iterdir()
+    assert optimise(asked, 1.1, effort="low", cache=tmp_path).status == "finished"
+    header, arrays = read(file)
+    arrays["low"] = arrays["low"] - 1  # more than e^ε between the two chances of a row
+    write(file, header, arrays)
+    assert Cache(tmp_path).load(file.stem) is None
+    file.write_bytes(b"not a file of ours")
+    assert optimise(asked, 1.0, effort="low", cache=tmp_path).status == "finished"
+
+
+def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("NOISEWRIGHT_CACHE", str(tmp_path / "kept"))
+    assert default_folder() == tmp_path / "kept"
+    optimise(workload("prefix:6"), 1.0, effort="low")
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    monkeypatch.delenv("NOISEWRIGHT_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_folder() == tmp_path / "noisewright"
+    # A folder that cannot be made is no reason to fail.
+    (tmp_path / "file").write_text("in the way")
+    found = optimise(workload("prefix:6"), 1.0, effort="low", cache=tmp_path / "file" / "deeper")
+    assert found.status == "finished"
+
+
+def test_fingerprints_tell_questions_apart():
+    prefix, ranges = workload("prefix:8").gram(), workload("ranges:8").gram()
+    names = {fingerprint(prefix, 1.0), fingerprint(ranges, 1.0), fingerprint(prefix, 1.1)}
+    assert len(names) == 3
+    assert fingerprint(prefix, 1.0) == fingerprint(DenseGram(prefix.dense()), 1.0)
+    large = workload("prefix:5000").gram()
+    assert fingerprint(large, 1.0) != fingerprint(workload("ranges:5000").gram(), 1.0)
+
+
+@pytest.mark.parametrize("text", ["prefix:14", "marginals:2^4:2", "prefix:144"])
+def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypatch):
+    from noisewright.local.optimise import run
+    from noisewright.local.optimise.control import Control
+
+    monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))
+    path = tmp_path / "state.safetensors"
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(progress):
+        if progress.iteration == 12 or (progress.stage == "orbits" and progress.iteration == 3):
+            raise Interrupted
+
+    if text == "prefix:144":
+        optimise(workload(text), 1.0, checkpoint=path, **QUICK)
+    else:
+        with pytest.raises(Interrupted):
+            optimise(workload(text), 1.0, checkpoint=path, progress=interrupt, **QUICK)
+    header, arrays = read(path)
+    assert header["stage"] in ("descent", "orbits", "ordered")
+    assert arrays
+    seen = []
+    found = optimise(workload(text), 1.0, checkpoint=path, progress=seen.append, **QUICK)
+    fresh = optimise(workload(text), 1.0, **QUICK)
+    assert found.value <= fresh.value * 1.05
+    assert Checkpoint(path, "another question").load() is None
+
+
+# --- bad and extreme input ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 15.0])
+@pytest.mark.parametrize("text", ["identity:1", "prefix:1", "identity:2", "prefix:2", "prefix:5"])
+def test_smallest_domains_and_extreme_budgets(text, epsilon):
+    found = optimise(workload(text), epsilon, **QUICK)
+    assert found.strategy.is_private()
+    assert np.isfinite(found.value)
+    assert found.ratio >= 1 - 1e-6 or found.lower_bound <= 0
+
+
+def test_zero_rows_and_rank_deficient_workloads():
+    rows = np.zeros((4, 6))
+    rows[1, 2] = 1.0
+    rows[2, :3] = 1.0
+    found = optimise(rows, 1.0, **QUICK)
+    assert found.strategy.is_private()
+    assert np.isfinite(found.value)
+    nothing = optimise(np.zeros((2, 5)), 1.0, **QUICK)
+    assert nothing.value == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("objective", "best"),
+        ("effort", "extreme"),
+        ("structure", "round"),
+        ("time_limit", 0.0),
+        ("prior", [0.5, 0.5]),
+        ("prior", [1.0, 0.0, 1.0, 1.0, 1.0, 1.0]),
+        ("query_weights", [1.0]),
+    ],
+)
+def test_wrong_parameters_are_named(name, value):
+    with pytest.raises(InvalidParameter, match=name):
+        optimise(workload("prefix:6"), 1.0, cache=False, **{name: value})
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan"), float("inf")])
+def test_wrong_budgets_are_refused(epsilon):
+    with pytest.raises(InvalidParameter, match="epsilon"):
+        optimise(workload("prefix:6"), epsilon, cache=False)
+
+
+def test_large_domains_without_structure_are_refused_in_words():
+    with pytest.raises(TooLarge, match="structure"):
+        optimise(workload("prefix:70*identity:70"), 1.0, cache=False)
+
+
+def test_tasks_know_their_value_and_floor():
+    task = Task.of(workload("prefix:6"), 1.0)
+    strategy = RandomizedResponse(6, 1.0)
+    variances = strategy.type_variances(task.gram)
+    assert task.value(strategy) == pytest.approx(variances.max())
+    average = Task.of(workload("prefix:6"), 1.0, "average")
+    assert average.value(strategy) == pytest.approx(variances.mean())
+    with pytest.raises(InvalidParameter, match="queries"):
+        Task.of(DenseGram(np.eye(3)), 1.0).workload.matvec(np.ones(3))
