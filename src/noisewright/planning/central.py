@@ -29,7 +29,7 @@ from noisewright.planning.counting import (
     histogram_marginal,
     is_histogram,
 )
-from noisewright.planning.forecast import Forecast, mean_error
+from noisewright.planning.forecast import Forecast, certified_ratio, mean_error
 from noisewright.planning.release import Release, ReleasedTable
 from noisewright.planning.zeros import ZeroFit, zero_fit
 from noisewright.privacy.budget import Privacy
@@ -167,7 +167,7 @@ class CentralPlan:
             simultaneous_halfwidth=self._multiplier * std,
             error=_error_name(self.norm),
             lower_bound=bound,
-            ratio=None if bound is None else max(1.0, achieved / bound),
+            ratio=certified_ratio(achieved, bound),
             quantisation_loss=self._loss(achieved),
         )
 

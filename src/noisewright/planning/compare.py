@@ -11,7 +11,7 @@ import numpy as np
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.forecast import mean_error
+from noisewright.planning.forecast import certified_ratio, mean_error
 from noisewright.planning.make import central_problem, error_norm, problem_plan
 from noisewright.planning.registry import CENTRAL
 from noisewright.privacy.budget import Privacy
@@ -70,6 +70,6 @@ def compare_central(
 
 
 def _row(plan: CentralPlan, bound: float | None, seconds: float) -> Comparison:
-    ratio = None if bound is None else max(1.0, plan.achieved / bound)
+    ratio = certified_ratio(plan.achieved, bound)
     std = np.sqrt(plan.variances)
     return Comparison(plan.mechanism, mean_error(std, 2), float(std.max()), bound, ratio, seconds)

@@ -47,3 +47,11 @@ def mean_error(std: FloatArray, norm: float) -> float:
     if norm == np.inf or largest == 0:
         return largest
     return float(largest * np.mean((std / largest) ** norm) ** (1 / norm))
+
+
+def certified_ratio(achieved: float, bound: float | None) -> float | None:
+    """Error over its lower bound; rounding below one is mended, a contradiction is left to show."""
+    if bound is None:
+        return None
+    ratio = achieved / bound
+    return 1.0 if 1 - 1e-9 < ratio < 1 else ratio
