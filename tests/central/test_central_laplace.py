@@ -10,10 +10,10 @@ from test_central_mixed import MIXED
 from noisewright.central.families import compile_family
 from noisewright.central.gaussian import as_one_axis
 from noisewright.central.laplace import _total_variance, laplace_product, weighted_identity
-from noisewright.central.laplace_tables import _needed, _Objective, laplace_tables
+from noisewright.central.laplace_tables import _needed, _Objective, cover, laplace_tables
 from noisewright.central.variance import query_variances
 from noisewright.privacy.law import NoiseLaw
-from noisewright.workload import Workload, workload
+from noisewright.workload import Marginals, Workload, workload
 from noisewright.workload.terms import terms
 
 LAW = NoiseLaw("discrete-laplace", 300.0)
@@ -107,4 +107,25 @@ def test_whole_tables_are_combined_by_least_squares(name: str) -> None:
 def test_a_stack_over_one_attribute_is_planned_as_one() -> None:
     asked = workload("prefix:8+total:8")
     planned = laplace_product(as_one_axis(asked), (8,), 2)
+    assert planned.unit_bound <= planned.unit_value
+
+
+@pytest.mark.parametrize("cells", [4, 16, 64, 256])
+def test_covers_hold_every_table_within_their_size(cells: int) -> None:
+    sizes = (2, 3, 2, 2, 4, 2, 2)
+    needed = [t.attributes for t in terms(Marginals.of_order(sizes, 2, at_most=True), sizes)]
+    found = cover(sizes, needed, cells)
+    if cells < 12:
+        assert found == []  # a needed table is larger
+        return
+    assert all(np.prod([sizes[i] for i in table]) <= cells for table in found)
+    assert all(any(set(t) <= set(table) for table in found) for t in needed)
+
+
+def test_covers_beat_measuring_every_table_by_itself() -> None:
+    sizes = (2,) * 16
+    asked = Marginals.of_order(sizes, 2)
+    planned = laplace_tables(terms(asked, sizes), sizes)
+    separate = len(asked.tables)  # one weight per table: the error of a cell is the number of them
+    assert planned.unit_value < 0.5 * separate
     assert planned.unit_bound <= planned.unit_value

@@ -2,7 +2,9 @@
 
 Table S is measured with weight θ_S, so the L1 sensitivity is Σθ_S and an interaction T has variance
 1/Σ_{S⊇T} θ_S²/Π_{i∈S∖T} n_i (see `overlap`). The weights minimise the total variance of the
-answers asked; the full domain, where it is small, is one of the tables.
+answers asked. Besides the tables asked, larger ones that cover many of them at once are tried:
+fewer tables share the budget, and each answer adds up a few more cells. The full domain, where it
+is small, is one of them.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from noisewright.workload.terms import Term
 _WHOLE_DOMAIN = 2**16
 _MOST_ATTRIBUTES = 12
 _NEGLIGIBLE = 1e-3
+_COVER_CELLS = (2**4, 2**6, 2**8, 2**10, 2**12)
+_COVER_WORK = 200_000  # needed interactions × attributes beyond which covers are not searched
 _MULTIPLIER = 1024
 
 
@@ -32,8 +36,10 @@ def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 
     """Weighted whole tables for product queries; the best of several starts."""
     family = compile_family(sizes, [as_product(term, sizes) for term in terms])
     needed = _needed(family)
-    tables = _candidates(family)
+    covers = [cover(sizes, list(needed), cells) for cells in _COVER_CELLS]
+    tables = list(dict.fromkeys([*_candidates(family), *(t for c in covers for t in c)]))
     starts = _starts(family, tables)
+    starts += [np.array([1.0 if t in set(c) else 1e-4 for t in tables]) for c in covers if c]
     objective = _Objective(sizes, tables, needed)
     found = [objective.minimise(start) for start in starts]
     _, weights = min(found, key=lambda pair: pair[0])
@@ -76,6 +82,44 @@ def _candidates(family: Family) -> list[Table]:
     if any(len(table) > _MOST_ATTRIBUTES for table in tables):
         raise TooLarge(f"tables of more than {_MOST_ATTRIBUTES} attributes are too large for this")
     return list(tables)
+
+
+def cover(sizes: Sequence[int], needed: Sequence[Table], cells: int) -> list[Table]:
+    """Tables of at most so many cells that hold every needed one, found greedily; or none."""
+    if len(needed) * len(sizes) > _COVER_WORK:
+        return []
+    largest = sorted((t for t in needed if t), key=lambda t: (-len(t), t))
+    if any(prod(sizes[i] for i in t) > cells for t in largest):
+        return []
+    open_ = [frozenset(t) for t in largest]
+    found: list[Table] = []
+    while open_:
+        table = set(open_[0])
+        while (best := _best_addition(table, open_, sizes, cells)) is not None:
+            table.add(best)
+        found.append(tuple(sorted(table)))
+        open_ = [t for t in open_ if not t <= table]
+        if len(found) > len(needed):
+            return []
+    return [t for t in found if len(t) <= _MOST_ATTRIBUTES]
+
+
+def _best_addition(
+    table: set[int], open_: Sequence[frozenset[int]], sizes: Sequence[int], cells: int
+) -> int | None:
+    """The attribute that completes most of the tables still open, and touches most of them."""
+    room = cells // prod(sizes[i] for i in table)
+    if len(table) >= _MOST_ATTRIBUTES:
+        return None
+    scores: dict[int, tuple[int, int]] = {}
+    for other in open_:
+        missing = other - table
+        for i in missing:
+            if sizes[i] <= room:
+                full, touched = scores.get(i, (0, 0))
+                near = len(missing) == 1
+                scores[i] = (full + near, touched + len(other & table))
+    return max(scores, key=lambda i: (scores[i], -i), default=None)
 
 
 def _starts(family: Family, tables: Sequence[Table]) -> list[FloatArray]:
