@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -90,12 +90,18 @@ def compare_local(
     return rows
 
 
+_KNOWN = tuple(field.name for field in fields(Search))
+
+
 def _search(settings: dict[str, Any]) -> Search:
     try:
         return Search(**settings)
     except TypeError:
         raise InvalidParameter(
-            "settings", sorted(settings), "hold unknown names", "known: effort, time_limit, seed"
+            "settings",
+            sorted(settings),
+            "hold unknown names",
+            "known: effort, time_limit, seed, target_ratio, checkpoint, cache, progress",
         ) from None
 
 
