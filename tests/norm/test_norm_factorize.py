@@ -69,6 +69,32 @@ def test_named_targets(text: str, rmse: float, largest: float) -> None:
     assert worst.value >= largest * (1 - 1e-4) - 5e-5
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prefix:64", {4: 2.1020, 8: 2.1045, 16: 2.1068}),
+        ("ranges:64", {2: 2.30221, 4: 2.3329, 8: 2.3715, 16: 2.4103, math.inf: 2.4888}),
+        ("prefix:1024", {2: 2.95545}),
+        ("ranges:1024", {2: 3.51508}),
+        ("identity:64", {2: 1.0, math.inf: 1.0}),
+    ],
+)
+def test_named_targets_at_other_norms(text: str, expected: dict[float, float]) -> None:
+    for norm, target in expected.items():
+        found = nw.factorize(text, norm)
+        digits = 5e-6 if norm == 2 else 5e-5
+        assert found.gap <= 1e-6
+        assert target * (1 - 1e-4) - digits <= found.value <= target + digits
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("text", "target"), [("prefix:1024", 2.9616), ("ranges:1024", 3.7030)])
+def test_large_targets_for_the_largest_error(text: str, target: float) -> None:
+    found = nw.factorize(text, math.inf, tolerance=5e-5)
+    assert found.gap <= 1e-4
+    assert target * (1 - 1e-4) - 5e-5 <= found.value <= target + 5e-5
+
+
 def test_a_billion_cells_need_no_dense_matrix() -> None:
     found = nw.factorize("*".join(["prefix:16"] * 7 + ["identity:4"]))
     one = nw.factorize("prefix:16", tolerance=1e-9)

@@ -72,9 +72,17 @@ def _factorize(workloads: tuple[str, ...], choices: dict[str, Any]) -> list[Any]
     found = []
     with progress("factorizing") as advance:
         for position, (text, exponent) in enumerate(tasks):
-            advance(position / len(tasks))
+
+            def show(gap: float, done: int = position) -> None:
+                # The gap falls geometrically, so its logarithm moves the bar evenly.
+                part = math.log(max(gap, 1e-12)) / math.log(tolerance) if gap < 1 else 0.0
+                advance((done + min(part, 1.0)) / len(tasks))
+
             neighbours = choices["neighbours"]
-            found.append(factorize(text, exponent, neighbours=neighbours, tolerance=tolerance))
+            result = factorize(
+                text, exponent, neighbours=neighbours, tolerance=tolerance, progress=show
+            )
+            found.append(result)
     return found
 
 

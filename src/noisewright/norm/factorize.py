@@ -10,7 +10,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.norm.operators import Reconstruction
 from noisewright.norm.replace import solve_replace
 from noisewright.norm.result import Certificate, Factorization, Settings, Solved
-from noisewright.norm.solver import Weights
+from noisewright.norm.solver import Progress, Weights
 from noisewright.norm.structure import solve_part
 from noisewright.workload.base import Workload, check_neighbours
 from noisewright.workload.text import workload as as_workload
@@ -31,6 +31,7 @@ def factorize(
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
     start: Factorization | None = None,
+    progress: Progress | None = None,
 ) -> Factorization:
     """The factorization W = R·A of least ℓ_norm error, 2 ≤ norm ≤ ∞, and a proof of its quality.
 
@@ -38,6 +39,7 @@ def factorize(
     between error and lower bound falls below `tolerance`, or after `iterations` steps. `start`
     warm-starts it from an earlier result over the same cells. Under replace-one `neighbours` the
     number of people is public, and W is factorized up to a shift of every query: see `offsets`.
+    `progress` is called with the gap after every step of the solver.
     """
     began = time.perf_counter()
     asked = as_workload(workload)
@@ -47,6 +49,7 @@ def factorize(
         _check_iterations(iterations),
         _warm_start(start, asked),
         check_neighbours(neighbours),
+        progress,
     )
     solve_all = solve_part if settings.neighbours == "add-remove" else solve_replace
     solved = solve_all(asked, settings)

@@ -41,6 +41,7 @@ def solve_numerically(
         tolerance=settings.tolerance,
         iterations=settings.iterations,
         start=settings.start,
+        progress=settings.progress,
     )
     factors = problem.factors(found.primal)
     scale = mean_factor(workload.queries, norm)

@@ -156,7 +156,11 @@ def _solve_pairs(workload: Workload, settings: Settings) -> Solved:
     if not problem.asks_anything:
         return nothing_asked(workload, norm)
     found = solve(
-        problem, norm, tolerance=settings.tolerance, iterations=settings.iterations, start=None
+        problem,
+        norm,
+        tolerance=settings.tolerance,
+        iterations=settings.iterations,
+        progress=settings.progress,
     )
     factors = problem.factors(found.primal)
     value = error_norm(row_lengths(workload, factors.inverse), norm)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.norm.operators import Operator
-from noisewright.norm.solver import Weights
+from noisewright.norm.solver import Progress, Weights
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
 
 
@@ -22,6 +22,7 @@ class Settings:
     iterations: int
     start: Weights | None = None
     neighbours: str = "add-remove"
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+
+Progress = Callable[[float], None]
 
 MEMORY = 5  # past steps that Anderson mixing combines; more make it erratic at norm ∞
 RELAXATION = 1.9  # plain steps are too short by about a factor of two
@@ -102,11 +105,17 @@ def solve(
     tolerance: float,
     iterations: int,
     start: Weights | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
-    """Run the accelerated fixed point until the relative gap is below `tolerance`."""
+    """Run the accelerated fixed point until the relative gap is below `tolerance`.
+
+    `progress` is told the gap after every step.
+    """
     state = _State(problem, norm, start)
     for count in range(1, iterations + 1):
         state.evaluate()
+        if progress is not None:
+            progress(state.upper / state.lower - 1)
         if state.upper <= state.lower * (1 + tolerance):
             return state.solution(count, converged=True)
         state.advance()
