@@ -13,7 +13,12 @@ import noisewright
 from noisewright.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", ROOT / "docs/how-to/local.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs/tutorial.md",
+    ROOT / "docs/how-to/local.md",
+    ROOT / "docs/how-to/streams.md",
+]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
