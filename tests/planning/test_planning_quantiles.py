@@ -43,3 +43,14 @@ def test_only_cdfs_have_quantiles() -> None:
     release = made._release(np.ones(DOMAIN.shape, dtype=int), None, SeededSource(2))
     with pytest.raises(InvalidParameter, match="CDF"):
         release_quantiles(made, release, [0.5])
+
+
+def test_quantiles_come_from_the_release_as_it_was() -> None:
+    asked = nw.Workload.from_spec({"queries": [{"cdf": "income"}]}, DOMAIN)
+    made = nw.plan(asked, nw.Privacy(rho=1))
+    release = made._release(np.ones(DOMAIN.shape, dtype=int), None, SeededSource(2))
+    fitted = nw.post_process(made, release, nonnegative=True)
+    with pytest.raises(InvalidParameter, match="before"):
+        release_quantiles(made, fitted, [0.5])
+    with pytest.raises(InvalidParameter, match="level"):
+        release_quantiles(made, release, [0.0])

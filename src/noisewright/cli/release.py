@@ -35,6 +35,7 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     """
     import noisewright as nw
     from noisewright.errors import InvalidParameter
+    from noisewright.planning.quantiles import check_quantiles
 
     check_output(output, plan_file, table)
     loaded = nw.load(plan_file)
@@ -43,13 +44,14 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
             "plan", plan_file, "has no curator", "use `randomize` and `estimate`"
         )
     after = _post_processing(loaded, choices)
+    if choices["levels"]:
+        check_quantiles(loaded, choices["levels"])
     with progress("counting and adding noise"):
-        released = loaded.release(table)
-        if after:
-            released = nw.post_process(loaded, released, **after)
+        plain = loaded.release(table)
+        released = nw.post_process(loaded, plain, **after) if after else plain
         beside = released.write(output)
         if choices["levels"]:
-            _write_quantiles(loaded, released, choices["levels"], f"{output}.quantiles.csv")
+            _write_quantiles(loaded, plain, choices["levels"], f"{output}.quantiles.csv")
     if as_json:
         print_json({**released.metadata, "answers": output, "metadata": str(beside)})
     else:

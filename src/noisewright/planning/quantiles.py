@@ -33,6 +33,11 @@ def release_quantiles(
     Intervals are edges of bins; they come from the release's simultaneous intervals, so all of
     them hold at once with the same 95 % probability.
     """
+    check_quantiles(plan, levels, table)
+    if release.bounds is not None:
+        raise InvalidParameter(
+            "release", "post-processed", "has intervals of another kind", "use it as it was before"
+        )
     found: list[GroupQuantile] = []
     start = 0
     for part in release.tables:
@@ -40,11 +45,18 @@ def release_quantiles(
         start += part.queries
         if table in (None, part.name) and _is_cdf(plan, part):
             found += _of_table(plan, release, part, rows, levels)
-    if not found:
-        raise InvalidParameter(
-            "table", table, "is no CDF of one numeric attribute in this release", "ask `cdf: name`"
-        )
     return found
+
+
+def check_quantiles(plan: CentralPlan, levels: Sequence[float], table: str | None = None) -> None:
+    """Refuse what no release of the plan can tell; ask this before one spends its budget."""
+    for level in levels:
+        if not 0 < level < 1:
+            raise InvalidParameter("level", level, "must lie in (0, 1)", "0.5 is the median")
+    if not any(table in (None, part.name) and _is_cdf(plan, part) for part in plan.tables()):
+        raise InvalidParameter(
+            "table", table, "is no CDF of one numeric attribute in this plan", "ask `cdf: name`"
+        )
 
 
 def _is_cdf(plan: CentralPlan, part: ReleasedTable) -> bool:
