@@ -84,6 +84,8 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
     assert document["people_needed"] == pytest.approx(10 * document["sample_complexity"], abs=1)
     assert document["shuffled"]["epsilon"] < 1
     assert document["ratio"] >= 1
+    steered = ["--target-ratio", "1.5", "--checkpoint", "state", "--seed", "3", "--json"]
+    assert json.loads(run("plan", "prefix:8", *LOCAL, *steered).output)["ratio"] >= 1
     rows = json.loads(run("compare", "prefix:8", *LOCAL, "--json").output)
     assert all(list(row) == fields for row in rows)
     needed = [row["sample_complexity"] for row in rows]

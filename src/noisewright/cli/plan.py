@@ -30,6 +30,11 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
 )  # fmt: skip
 @click.option("--time-limit", type=float, help="Local: seconds to look for a better strategy.")
 @click.option("--seed", type=int, help="Local: seed of the search, which is public.")
+@click.option("--target-ratio", type=float, help="Local: stop this close to the lower bound.")
+@click.option(
+    "--checkpoint", type=click.Path(dir_okay=False),
+    help="Local: keep the state of the search here, and go on from it after an interruption.",
+)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
 @json_option
 def plan(

@@ -18,7 +18,7 @@ def plan_without_curator(
     from noisewright.privacy.budget import Privacy
 
     privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], "replace-one")
-    names = ("mechanism", "effort", "time_limit", "seed")
+    names = ("mechanism", "effort", "time_limit", "seed", "target_ratio", "checkpoint")
     settings: dict[str, Any] = {name: choices[name] for name in names if choices[name] is not None}
     with progress("planning") as advance:
 
