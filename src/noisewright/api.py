@@ -94,7 +94,10 @@ def plan_sums(
     """
     tables = [{"marginal": list(names)} if names else {"total": True} for names in by]
     groups = Workload.from_spec({"queries": tables}, domain)
-    return SumsPlan(plan(groups, privacy), value, unit)
+    # A replaced person leaves the number of people as it is, but not their sum: the strategy must
+    # not count on the former.
+    made = plan(groups, replace(privacy, neighbours="add-remove"))
+    return SumsPlan(replace(made, privacy=privacy), value, unit)
 
 
 def compare(

@@ -63,6 +63,14 @@ def test_declared_values_are_kept_and_help() -> None:
     assert (done.std[1:5] < raw.std[1:5]).all()
 
 
+def test_declaring_a_total_that_is_public_anyway_changes_nothing() -> None:
+    p = plan("marginals:3x2x4:<=2", SWAP, mechanism="residual")
+    x = np.arange(24)
+    raw = p._release(x, None, SeededSource(3))
+    done = post_process(p, raw, invariants={"total": float(x.sum())})
+    np.testing.assert_allclose(done.answers, raw.answers, atol=0.5)
+
+
 @pytest.mark.parametrize("text", [*TEXTS, "marginals:2^3:1"])
 @pytest.mark.parametrize("privacy", [Privacy(rho=0.1), Privacy(epsilon=1)])
 def test_covariances_have_the_variances_on_their_diagonal(text: str, privacy: Privacy) -> None:

@@ -252,3 +252,14 @@ def test_questions_that_are_no_product_join_those_that_are(privacy: Privacy) -> 
     # Laplace errors have heavier tails: their sample variance spreads up to √(5/2) times as much.
     ratio = errors.var(axis=0, ddof=1) / p.variances
     assert np.abs(ratio - 1).max() < norm.isf(alarm / 2) * np.sqrt(5 / RELEASES)
+
+
+def test_the_number_of_people_is_free_when_people_are_replaced() -> None:
+    privacy = Privacy(rho=0.1, neighbours="replace-one")
+    p = plan("marginals:3x2x4:<=2", privacy, mechanism="residual")
+    assert np.sqrt(p.variances[0]) < 0.05  # the total comes first
+    x = np.arange(24)
+    release = p.release(x)
+    assert release.answers[0] == pytest.approx(x.sum(), abs=0.5)
+    spent = [b.change(2, "replace-one") for b in p.strategy.blocks if not b.attributes]
+    assert spent == [0]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from noisewright.central.direct import direct_strategy, refuses_direct
 from noisewright.central.gaussian import DENSE_CELLS, Planned, as_one_axis, product_strategy
 from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_tables import laplace_tables
-from noisewright.central.residual import interaction_strategy, is_counts
+from noisewright.central.residual import interaction_strategy, is_counts, with_public_total
 from noisewright.central.variance import JOINT_LIMIT
 from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
@@ -98,7 +98,10 @@ def _refuses_residual(problem: CentralProblem) -> str | None:
 
 
 def _plan_residual(problem: CentralProblem) -> Planned:
-    return interaction_strategy(problem.terms, problem.sizes, problem.norm)
+    planned = interaction_strategy(problem.terms, problem.sizes, problem.norm)
+    if problem.privacy.neighbours == "add-remove":
+        return planned
+    return replace(planned, strategy=with_public_total(planned.strategy))
 
 
 def _refuses_laplace_strategy(problem: CentralProblem) -> str | None:
