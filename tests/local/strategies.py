@@ -11,7 +11,7 @@ from noisewright.local.dense import MatrixStrategy
 from noisewright.local.fourier import fourier
 from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
-from noisewright.local.hierarchical import hierarchical
+from noisewright.local.hierarchical import TreeMixture, hierarchical
 from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import ListedSubsets, SetStrategy, SubsetSelection, UnaryEncoding
@@ -44,6 +44,13 @@ def uneven_mixture():
     return Mixture.of(components, coarsenings, [0.2, 0.3, 0.5])
 
 
+def small_tree():
+    """Even blocks of 1, 2 and 4 cells out of 12, as for domains too large for matrices."""
+    oracles = [LocalHashing(12, 1.0, 2), RandomizedResponse(6, 1.0), RandomizedResponse(3, 1.0)]
+    mixture = Mixture.of(oracles, [Coarsening(12, w) for w in (1, 2, 4)], [0.5, 0.2, 0.3])
+    return TreeMixture(mixture.components, mixture.coarsenings, mixture.weights)
+
+
 SMALL = {
     "matrix": MatrixStrategy.from_chances(uneven_matrix(6, 1.0), 1.0),
     "matrix-prior": MatrixStrategy.from_chances(
@@ -67,6 +74,7 @@ SMALL = {
     "fourier-marginals": fourier(workload("allmarginals:2^3").gram(), 2.0),
     "hierarchical": hierarchical(workload("prefix:9").gram(), 1.0, branching=3),
     "hierarchical-ragged": hierarchical(workload("ranges:7").gram(), 2.0),
+    "tree": small_tree(),
     "mixture": uneven_mixture(),
     "one-bit": one_bit(workload("prefix:6"), 1.0),
     "privunit": privunit(workload("ranges:5"), 2.0),

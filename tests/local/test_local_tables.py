@@ -17,7 +17,7 @@ from noisewright.local.walsh import _dense, walsh_energies
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 
-SMALL = ["marginals:2^3:2", "marginals:2^4:<=2", "marginals:3x2x4:<=2", "marginals:3x5:<=1"]
+SMALL = ["marginals:2^3:2", "marginals:2^4:<=2", "marginals:3x2x2:<=2", "marginals:3x5:<=1"]
 
 
 def answer_matrix(strategy, w):

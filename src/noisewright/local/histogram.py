@@ -91,9 +91,13 @@ class CentredStrategy(Strategy):
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """E[sᵀ S s | u]."""
-        a, image = self.contrast, quadratic.sum(axis=1)
-        own = np.diagonal(quadratic) - 2 * image / self.size + image.mean() / self.size
-        trace = float(np.trace(quadratic)) - image.mean()
+        return self.energy_of(np.diagonal(quadratic), quadratic.sum(axis=1))
+
+    def energy_of(self, diagonal: FloatArray, image: FloatArray) -> FloatArray:
+        """The same from the diagonal of S and S1 alone."""
+        a = self.contrast
+        own = diagonal - 2 * image / self.size + image.mean() / self.size
+        trace = float(diagonal.sum()) - image.mean()
         linear = image.sum() + 2 * a * (image - image.mean())
         return np.asarray(linear + a**2 * (self.spread * trace + (1 + self.own_spread) * own))
 

@@ -30,6 +30,7 @@ DENSE_SIZE = 4096
 """Largest Gram matrix that is diagonalised outright."""
 
 _EXACT_ROOTS = 512
+_SECULAR_ENTRIES = 2**25  # roots times cells: a second or so of bisection
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,8 @@ def _(gram: RangesGram) -> Spectrum:
     d = (n + 1) / laplacian[odd]
     z2 = (2.0 / n) / np.tan(np.pi * k[odd] / (2 * n)) ** 2 / laplacian[odd]
     below = np.append(d[1:], 0.0)  # interlacing: each root lies above the next pole
-    below[:_EXACT_ROOTS] = _secular_roots(d, z2, min(_EXACT_ROOTS, len(d) - 1))[:_EXACT_ROOTS]
+    count = min(_EXACT_ROOTS, len(d) - 1, max(1, _SECULAR_ENTRIES // n))
+    below[:count] = _secular_roots(d, z2, count)
     return _single(np.concatenate([(n + 1) / laplacian[~odd], below]), exact=False)
 
 

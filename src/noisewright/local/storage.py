@@ -19,6 +19,7 @@ HOMES = {
     "vector": "noisewright.local.vector:VectorStrategy",
     "codebook": "noisewright.local.codebook:Codebook",
     "union": "noisewright.local.union:Union",
+    "tree-mixture": "noisewright.local.hierarchical:TreeMixture",
     "mixture": "noisewright.local.mixture:Mixture",
     "orbits": "noisewright.local.optimise.orbits:OrbitStrategy",
     "coarse-fine": "noisewright.local.optimise.ordered:CoarseFine",
