@@ -119,6 +119,12 @@ def test_counts_stand_for_reports():
     reports = RESPONSE.strategy.randomize(np.zeros(100, dtype=int), SeededSource(3))
     counts = np.bincount(reports, minlength=7)
     assert same(Aggregate(RESPONSE).add(reports), Aggregate(RESPONSE).add_counts(counts))
+    hashing = ReportFormat(SMALL["local-hashing"])
+    every = np.ones(hashing.strategy.outputs, dtype=np.int64)
+    impossible = int((~hashing.strategy.valid(np.arange(len(every)))).sum())
+    found = Aggregate(hashing).add_counts(every)
+    assert found.set_aside["out_of_range"] == impossible > 0
+    assert same(found, Aggregate(hashing).add(np.arange(len(every))))
     with pytest.raises(InvalidParameter, match="whole numbers"):
         Aggregate(RESPONSE).add_counts(counts[:3])
     with pytest.raises(InvalidParameter, match="people"):

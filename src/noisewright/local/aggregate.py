@@ -98,15 +98,20 @@ class Aggregate:
                 f"{tally.dtype} array of shape {tally.shape}",
                 f"must be {strategy.counters} whole numbers",
             )
-        listed = isinstance(strategy, IndexStrategy)
+        listed = isinstance(strategy, IndexStrategy) and strategy.outputs == strategy.counters
         if not listed and people is None:
             raise InvalidParameter("people", None, "must be given with these statistics")
         if listed and (tally.min(initial=0) < 0 or people not in (None, int(tally.sum()))):
             raise InvalidParameter("counts", "array", "must be >= 0 and sum to the people")
         if self.groups > 1:
             raise InvalidParameter("counts", "array", "cannot be split into groups", "add reports")
-        self.tally[0] += tally.astype(np.int64)
-        self.group_people[0] += int(tally.sum()) if people is None else int(people)
+        kept = tally.astype(np.int64)
+        if listed:
+            possible = strategy.valid(np.arange(len(kept)))
+            self.set_aside["out_of_range"] += int(kept[~possible].sum())
+            kept = np.where(possible, kept, 0)
+        self.tally[0] += kept
+        self.group_people[0] += int(kept.sum()) if people is None or listed else int(people)
         return self
 
     def _add_bytes(self, batch: pa.Array, source: ByteSource | None) -> None:

@@ -20,7 +20,7 @@ from noisewright.estimate.intervals import (
 from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
 from noisewright.local.aggregate import Aggregate
 from noisewright.local.histogram import CentredStrategy
-from noisewright.local.strategy import IntArray, Strategy
+from noisewright.local.strategy import DENSE_SIZE, IntArray, Strategy
 from noisewright.local.tables import TableStrategy
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_squares
@@ -33,6 +33,7 @@ _MEDIAN_PRICE = float(np.sqrt(np.pi / 2))
 _SIMULATED_CELLS = 512
 _SIMULATED_ENTRIES = 2**20
 _TRIED_CELLS = 256
+_QUADRATIC_WORK = 2**36  # multiplications: some ten seconds
 _LISTED_ENTRIES = 2**24
 
 
@@ -159,7 +160,10 @@ def query_variances(
     Where a strategy has no formula for single queries at this size, each is given the mean over
     queries, which is exact for all of them together.
     """
+    dense = not isinstance(strategy, CentredStrategy) and workload.size <= DENSE_SIZE
     try:
+        if dense and workload.queries * workload.size**2 > _QUADRATIC_WORK:
+            raise TooLarge("a quadratic form for each of these queries takes minutes")
         if histogram is None:
             return strategy.uniform_query_variances(workload, people)
         return strategy.query_variances(workload, histogram)
