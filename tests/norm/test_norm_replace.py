@@ -147,6 +147,14 @@ def test_the_product_bound_is_below_the_exact_value() -> None:
     assert widest <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_extreme_entries_scale_out(scale: float) -> None:
+    matrix = np.random.default_rng(4).normal(size=(4, 5))
+    plain = nw.factorize(matrix, neighbours="replace-one")
+    extreme = nw.factorize(scale * matrix, neighbours="replace-one")
+    assert extreme.value == pytest.approx(scale * plain.value, rel=1e-6)
+
+
 def test_refusals() -> None:
     with pytest.raises(InvalidParameter, match="neighbours="):
         nw.factorize("prefix:4", neighbours="both")

@@ -13,7 +13,7 @@ from scipy.linalg import circulant
 from scipy.sparse import csr_array
 
 import noisewright as nw
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.numeric import solve_numerically
 from noisewright.norm.problems import DenseProblem
 from noisewright.norm.result import Settings
@@ -242,6 +242,26 @@ def test_warm_starts_save_steps_and_must_fit() -> None:
     assert warm.value == pytest.approx(cold.value, rel=1e-6)
     with pytest.raises(InvalidParameter, match="start="):
         nw.factorize("ranges:16", 4, start=first)
+
+
+def test_warm_starts_of_tables_within_a_domain() -> None:
+    text = "on:2x3x2:0,1:(prefix:6)"
+    first = nw.factorize(text)
+    assert nw.factorize(text, start=first).value == pytest.approx(first.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("norm", [2.0001, 1e6])
+def test_exponents_near_both_ends(norm: float) -> None:
+    for text in ("prefix:12", "ranges:9", "marginals:2x3:<=2", "random:9x6:1"):
+        found = nw.factorize(text, norm)
+        near = nw.factorize(text, 2.0 if norm < 3 else math.inf)
+        assert 0 <= found.gap <= 1e-6
+        assert found.value == pytest.approx(near.value, rel=1e-4)
+
+
+def test_one_piece_too_large_is_refused_with_what_to_do() -> None:
+    with pytest.raises(TooLarge, match="plan_stream"):
+        nw.factorize("prefix:100000")
 
 
 def test_the_iteration_limit_is_told() -> None:

@@ -27,6 +27,7 @@ from noisewright.norm.rowwise import weighted_gram
 from noisewright.norm.solver import Spectrum, Weights, error_norm, solve
 from noisewright.norm.structure import on_attributes, solve_part, weighted
 from noisewright.workload.algebra import Kron, Weighted
+from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.quadratics import row_quadratics
@@ -135,18 +136,33 @@ def solve_replace(workload: Workload, settings: Settings) -> Solved:
         return weighted(workload.weight, solve_replace(workload.inner, settings))
     if isinstance(workload, OnAttributes):
         return on_attributes(workload, solve_replace(workload.inner, settings))
+    if isinstance(workload, Explicit):
+        return _scaled_pairs(workload, settings)
     family, sizes = marginal_family(workload), attribute_sizes(workload)
     if family is not None and sizes is not None:
         return solve_family(workload, sizes, family, settings)
     if isinstance(workload, Kron) and workload.size > SMALL_PRODUCT:
         return _solve_product(workload, settings)
+    _check_pairs(workload)
+    return _solve_pairs(workload, settings)
+
+
+def _scaled_pairs(workload: Explicit, settings: Settings) -> Solved:
+    """An explicit matrix with its entries brought to order one first."""
+    _check_pairs(workload)
+    matrix = workload.dense()
+    exponent = math.frexp(float(np.abs(matrix).max()))[1]
+    inner = _solve_pairs(Explicit(np.ldexp(matrix, -exponent)), settings)
+    return weighted(math.ldexp(1.0, exponent), inner)
+
+
+def _check_pairs(workload: Workload) -> None:
     if workload.size > LARGEST_PAIRS:
         raise TooLarge(
             f"workload {workload.brief()} has {workload.size} cells; under replace-one neighbours "
             f"the limit is {LARGEST_PAIRS}, except for products and families of marginals; use "
             f"add-remove neighbours, or coarsen the domain"
         )
-    return _solve_pairs(workload, settings)
 
 
 def _solve_pairs(workload: Workload, settings: Settings) -> Solved:

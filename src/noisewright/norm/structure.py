@@ -54,17 +54,20 @@ def solve_part(workload: Workload, settings: Settings) -> Solved:
 def solve_generic(workload: Workload, settings: Settings) -> Solved:
     """The best factorization of a workload known only as an operator."""
     norm, n = settings.norm, workload.size
-    if n > LARGEST_EIGENPROBLEM:
-        raise TooLarge(
-            f"workload {workload.brief()} has {n} cells and no structure that a solver could use; "
-            f"the limit is {LARGEST_EIGENPROBLEM}; write it as products (*) of smaller workloads "
-            f"or as marginals, or coarsen the domain"
-        )
+    _check_size(workload, "write it as products (*) of smaller workloads or as marginals")
     if norm == 2 and workload.queries > n:
         return solve_numerically(workload, GramProblem(workload.gram().dense()), settings)
     if workload.queries > 2 * n or workload.queries * n > LARGEST_DENSE:
         return solve_numerically(workload, RowwiseProblem(workload), settings)
     return solve_numerically(workload, DenseProblem(workload.dense()), settings)
+
+
+def _check_size(workload: Workload, instead: str) -> None:
+    if workload.size > LARGEST_EIGENPROBLEM:
+        raise TooLarge(
+            f"workload {workload.brief()} has {workload.size} cells in one piece; a dense strategy "
+            f"is optimised up to {LARGEST_EIGENPROBLEM}; {instead}"
+        )
 
 
 @solve_part.register
@@ -98,6 +101,7 @@ def _(workload: Total, settings: Settings) -> Solved:
 
 @solve_part.register
 def _(workload: Prefix, settings: Settings) -> Solved:
+    _check_size(workload, "release it step by step (nw.plan_stream)")
     n = workload.size
     problem = prefix_gram_inverse(n) if settings.norm == 2 else PrefixProblem(n)
     return solve_numerically(workload, problem, settings, certificate.nuclear_of_prefix)
@@ -105,6 +109,7 @@ def _(workload: Prefix, settings: Settings) -> Solved:
 
 @solve_part.register
 def _(workload: Ranges, settings: Settings) -> Solved:
+    _check_size(workload, "coarsen the domain")
     if settings.norm == 2:
         problem = ranges_gram_inverse(workload.size)
         return solve_numerically(workload, problem, settings, certificate.nuclear_of_ranges)
@@ -149,7 +154,8 @@ def weighted(weight: float, inner: Solved) -> Solved:
 
 @solve_part.register
 def _(workload: OnAttributes, settings: Settings) -> Solved:
-    return on_attributes(workload, solve_part(workload.inner, settings))
+    # A warm start is over the whole domain, the inner problem over one table.
+    return on_attributes(workload, solve_part(workload.inner, replace(settings, start=None)))
 
 
 def on_attributes(workload: OnAttributes, inner: Solved) -> Solved:
