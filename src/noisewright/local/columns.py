@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from noisewright.errors import TooLarge
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.strategy import DENSE_SIZE, IntArray
 from noisewright.norm.factorize import factorize
 from noisewright.workload.base import FloatArray, Workload
@@ -40,6 +40,13 @@ def factor_columns(workload: Workload) -> FloatArray:
     # An orthonormal basis of what the columns span: fewer coordinates, same distances.
     values, vectors = np.linalg.eigh(centred.T @ centred)
     kept = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
+    if not kept.any() or values[-1] <= 1e-20 * max(float(np.abs(columns).max()), 1.0):
+        raise InvalidParameter(
+            "workload",
+            workload.brief(),
+            "asks for totals only, which follow from the number of people",
+            "ask for something that differs between people",
+        )
     result = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
     result.setflags(write=False)
     return np.asarray(result)
