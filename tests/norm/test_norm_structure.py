@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import circulant
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
@@ -262,6 +262,9 @@ def test_exponents_near_both_ends(norm: float) -> None:
 def test_one_piece_too_large_is_refused_with_what_to_do() -> None:
     with pytest.raises(TooLarge, match="plan_stream"):
         nw.factorize("prefix:100000")
+    chain = diags_array([np.ones(20_000), np.ones(19_999)], offsets=[0, 1], shape=(20_000, 20_000))
+    with pytest.raises(TooLarge, match="connected block"):
+        nw.factorize(chain.tocsr())
 
 
 def test_the_iteration_limit_is_told() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.blocks import BlockDiagonal, Folded, IndexArray, characters
 from noisewright.norm.numeric import nothing_asked, solve_numerically
 from noisewright.norm.operators import Adjoint, Dense
@@ -25,6 +25,9 @@ from noisewright.norm.solver import Weights, dual_exponent, error_norm
 from noisewright.norm.symmetric import solve_spectrum
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray
+
+LARGEST_SIDE = 8192
+LARGEST_BLOCK = 2**27  # entries, a gigabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,7 @@ def connected_blocks(matrix: Any) -> list[Block]:
     for start, stop in zip(starts, stops, strict=True):
         members = order[start:stop]
         rows, columns = members[members < queries], members[members >= queries] - queries
+        _check_size(rows.size, columns.size)
         part = pattern[rows][:, columns].toarray()
         # A power of two, so that scaling rounds nothing.
         exponent = math.frexp(float(np.abs(part).max()))[1]
@@ -65,6 +69,15 @@ def connected_blocks(matrix: Any) -> list[Block]:
             raise _too_small("a row or column that vanishes beside the others")
         blocks.append(Block(rows, columns, scaled, math.ldexp(1.0, exponent)))
     return blocks
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if rows * columns > LARGEST_BLOCK or min(rows, columns) > LARGEST_SIDE:
+        raise TooLarge(
+            f"the workload has a connected block of {rows} queries over {columns} cells; explicit "
+            f"blocks are solved up to {LARGEST_SIDE} on the smaller side and {LARGEST_BLOCK} "
+            f"entries; write it with structured workloads, or coarsen the domain"
+        )
 
 
 def _too_small(what: str) -> InvalidParameter:
