@@ -210,12 +210,12 @@ def test_cache_folder_follows_the_environment(monkeypatch, tmp_path):
 
 
 def test_fingerprints_tell_questions_apart():
-    prefix, ranges = workload("prefix:8").gram(), workload("ranges:8").gram()
-    names = {fingerprint(prefix, 1.0), fingerprint(ranges, 1.0), fingerprint(prefix, 1.1)}
-    assert len(names) == 3
-    assert fingerprint(prefix, 1.0) == fingerprint(DenseGram(prefix.dense()), 1.0)
-    large = workload("prefix:5000").gram()
-    assert fingerprint(large, 1.0) != fingerprint(workload("ranges:5000").gram(), 1.0)
+    texts = [*SMALL, "2@prefix:9", "prefix:9+identity:9", "marginals:2^4:1", "prefix:5000"]
+    grams = [workload(text).gram() for text in texts]
+    assert len({fingerprint(gram, 1.0) for gram in grams}) == len(texts)
+    assert fingerprint(grams[0], 1.0) != fingerprint(grams[0], 1.1)
+    for text, gram in zip(texts, grams, strict=True):
+        assert fingerprint(workload(text).gram(), 1.0) == fingerprint(gram, 1.0)
 
 
 @pytest.mark.parametrize("text", ["prefix:14", "marginals:2^4:2", "prefix:144"])

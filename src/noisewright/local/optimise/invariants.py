@@ -71,6 +71,16 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
     return energies
 
 
+def dense_gram(gram: Gram) -> FloatArray:
+    """The matrix itself; families of many tables by their eigenvalues, not table by table."""
+    if isinstance(gram, MarginalGram):
+        group = Translations(tuple(gram.sizes))
+        known = decompose(gram, group)
+        if known is not None:
+            return group.apply(known.eigenvalues, np.eye(gram.size))
+    return gram.dense()
+
+
 def possible_groups(gram: Gram) -> list[Translations]:
     """Groups of translations that may leave the matrix unchanged, likeliest first."""
     found = [Translations(sizes) for sizes in _possible_sizes(gram)]

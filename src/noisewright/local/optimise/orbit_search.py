@@ -90,7 +90,7 @@ def generate_orbits(
     batch = effort.batch(n)
     pool = problem.spectral_patterns(batch, rng, 0.5)
     pool = np.concatenate([pool, problem.ascend(pool, np.sqrt(np.abs(problem.energies)))])
-    pool = np.concatenate([pool, random_juntas(problem, batch, rng)])
+    pool = np.concatenate([pool, random_juntas(problem, batch, rng), _waves(problem, batch)])
     if earlier is not None:
         pool = np.concatenate([pool, earlier])
     best = np.inf
@@ -109,6 +109,17 @@ def generate_orbits(
         gains = classes.spread(classes.weights / classes.sizes / (shares @ means) ** 2)
         pool = np.concatenate([pool, _proposals(problem, pool, gains, batch, rng)])
     return Orbits(problem.group, pool, shares, problem.epsilon)
+
+
+def _waves(problem: SymmetricProblem, rows: int) -> BoolArray:
+    """One character of each class, high where it is positive: what the Fourier strategy draws."""
+    labels = problem.classes.labels
+    _, first = np.unique(labels, return_index=True)
+    chosen = first[labels[first] >= 0][:rows]
+    kind = np.float64 if problem.group.binary else np.complex128
+    spectra = np.zeros((len(chosen), len(labels)), dtype=kind)
+    spectra[np.arange(len(chosen)), chosen] = 1.0
+    return np.asarray(problem.group.backward(spectra) > 0)
 
 
 def random_juntas(problem: SymmetricProblem, rows: int, rng: np.random.Generator) -> BoolArray:

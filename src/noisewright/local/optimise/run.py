@@ -25,6 +25,7 @@ from noisewright.local.optimise.invariants import (
     Decomposition,
     character_energies,
     decompose,
+    dense_gram,
     possible_groups,
 )
 from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
@@ -286,7 +287,7 @@ def _dense(
     state: Arrays | None,
 ) -> Strategy:
     n = task.size
-    gram = task.gram.dense()
+    gram = dense_gram(task.gram)
     effort = preset.dense.within(control.remaining, n)
     if effort is None:
         return SubsetSelection(n, task.epsilon)  # not even one step of a search fits the time
@@ -333,7 +334,7 @@ def _classics(task: Task) -> dict[str, Callable[[], Strategy]]:
         "hadamard": lambda: HadamardResponse(n, epsilon),
     }
     if n <= _COMPARED_SIZE:
-        gram = DenseGram(task.gram.dense())
+        gram = DenseGram(dense_gram(task.gram))
         found["hierarchical"] = lambda: hierarchical(gram, epsilon)
         found["fourier"] = lambda: fourier(gram, epsilon)
     return found

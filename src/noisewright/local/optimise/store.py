@@ -21,11 +21,21 @@ from noisewright.errors import NoisewrightError
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, Strategy
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.gram import (
+    Gram,
+    IdentityGram,
+    KronGram,
+    MarginalGram,
+    OnesGram,
+    PrefixGram,
+    RangesGram,
+    ScaledGram,
+    SumGram,
+    XorGram,
+)
 
 CACHE_VARIABLE = "NOISEWRIGHT_CACHE"
-_FORMAT = 1
-_DENSE_SIZE = 4096
+_FORMAT = 2
 
 
 def default_folder() -> Path:
@@ -38,18 +48,30 @@ def default_folder() -> Path:
 
 
 def fingerprint(gram: Gram, *settings: object) -> str:
-    """A name for a question: the Gram matrix to twelve digits, and everything that steers a run."""
+    """A name for a question: the Gram matrix by its structure, and everything that steers a run."""
     digest = hashlib.sha256(repr((_FORMAT, gram.size, *settings)).encode())
-    if gram.size <= _DENSE_SIZE:
-        seen = gram.dense()
-    else:
-        # Too large to be written out: its images of a few fixed vectors, and its diagonal.
-        probes = np.random.default_rng(0).standard_normal((gram.size, 4))
-        seen = np.column_stack([np.asarray(gram.matvec(probes)), gram.diagonal()])
-    scale = float(np.abs(seen).max(initial=0.0)) or 1.0
-    digest.update(np.round(seen / scale, 12).tobytes())
-    digest.update(repr(round(scale, 12 - int(np.ceil(np.log10(scale))))).encode())
+    digest.update(repr(_described(gram)).encode())
     return digest.hexdigest()
+
+
+def _described(gram: Gram) -> tuple[object, ...]:
+    """What a Gram matrix is made of, numbers to twelve digits, so that equal questions agree."""
+    name = type(gram).__name__
+    if isinstance(gram, MarginalGram):
+        tables = sorted((tuple(sorted(table)), weight) for table, weight in gram.weights.items())
+        return name, tuple(gram.sizes), tuple(tables)
+    if isinstance(gram, SumGram):
+        return name, *(_described(part) for part in gram.parts)
+    if isinstance(gram, KronGram):
+        return name, *(_described(factor) for factor in gram.factors)
+    if isinstance(gram, ScaledGram):
+        return name, gram.scale, _described(gram.inner)
+    if isinstance(gram, IdentityGram | OnesGram | PrefixGram | RangesGram):
+        return name, gram.size
+    values = gram.eigenvalues if isinstance(gram, XorGram) else gram.dense()
+    scale = float(np.abs(values).max(initial=0.0)) or 1.0
+    digest = hashlib.sha256(np.round(values / scale, 12).tobytes()).hexdigest()
+    return name, f"{scale:.12e}", digest
 
 
 @dataclass(frozen=True)
