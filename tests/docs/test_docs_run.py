@@ -17,6 +17,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "docs/tutorial.md",
     ROOT / "docs/how-to/local.md",
+    ROOT / "docs/how-to/release.md",
     ROOT / "docs/how-to/streams.md",
 ]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)

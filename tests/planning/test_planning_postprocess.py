@@ -31,7 +31,7 @@ def test_fitted_answers_are_consistent_non_negative_whole_numbers(text: str) -> 
     assert (lower >= 0).all()
     assert (lower <= fitted.answers).all()
     assert (fitted.answers <= upper).all()
-    assert set(fitted.metadata["post_processing"]["steps"]) == {"nonnegative", "integer"}
+    assert set(fitted.metadata["post_processing"]["steps"]) == {"non_negative", "integer"}
 
 
 def test_intervals_still_cover_after_all_steps() -> None:
@@ -44,7 +44,7 @@ def test_intervals_still_cover_after_all_steps() -> None:
     hits, joint = np.zeros(6), 0
     for _ in range(trials):
         done = post_process(
-            p, p._release(x, None, source), invariants={"[0..5]": 15}, nonnegative=True
+            p, p._release(x, None, source), invariants={"[0..5]": 15}, non_negative=True
         )
         (low, high), (low_all, high_all) = done.intervals.each, done.intervals.all
         hits += (low - 1e-9 <= truth) & (truth <= high + 1e-9)

@@ -49,7 +49,7 @@ def test_quantiles_come_from_the_release_as_it_was() -> None:
     asked = nw.Workload.from_spec({"queries": [{"cdf": "income"}]}, DOMAIN)
     made = nw.plan(asked, nw.Privacy(rho=1))
     release = made._release(np.ones(DOMAIN.shape, dtype=int), None, SeededSource(2))
-    fitted = nw.post_process(made, release, nonnegative=True)
+    fitted = nw.post_process(made, release, non_negative=True)
     with pytest.raises(InvalidParameter, match="before"):
         release_quantiles(made, fitted, [0.5])
     with pytest.raises(InvalidParameter, match="level"):

@@ -66,6 +66,7 @@ def print_table(
         title_justify="left",
         caption_justify="left",
         box=box.SIMPLE,
+        show_header=any(columns),
     )
     for position, column in enumerate(columns):
         numeric = bool(listed) and all(isinstance(row[position], int | float) for row in listed)

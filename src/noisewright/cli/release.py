@@ -18,7 +18,10 @@ SHOWN = 20
     "-o", "--output", type=click.Path(dir_okay=False), required=True,
     help="Answers: CSV, or Parquet by suffix. What was spent goes beside it in .meta.json.",
 )  # fmt: skip
-@click.option("--nonnegative", is_flag=True, help="Fit one non-negative histogram to all answers.")
+@click.option(
+    "--non-negative", "--nonnegative", "non_negative", is_flag=True,
+    help="Fit one non-negative histogram to all answers.",
+)  # fmt: skip
 @click.option("--integer", is_flag=True, help="The same in whole numbers that keep their total.")
 @click.option("--suppress", type=float, help="Leave out answers with a larger relative error.")
 @click.option(
@@ -80,12 +83,12 @@ def _post_processing(loaded: Any, choices: dict[str, Any]) -> dict[str, Any]:
     from noisewright.planning.postprocess import check_steps
 
     declared = dict(map(_invariant, choices["declared"]))
-    steps = {name: choices[name] for name in ("nonnegative", "integer", "suppress")}
+    steps = {name: choices[name] for name in ("non_negative", "integer", "suppress")}
     after = {name: value for name, value in steps.items() if value not in (None, False)}
     after |= {"invariants": declared} if declared else {}
     if after:
-        whole = bool(after.get("nonnegative") or after.get("integer"))
-        check_steps(loaded, invariants=declared, nonnegative=whole, suppress=after.get("suppress"))
+        whole = bool(after.get("non_negative") or after.get("integer"))
+        check_steps(loaded, invariants=declared, non_negative=whole, suppress=after.get("suppress"))
     return after
 
 

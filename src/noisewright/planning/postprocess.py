@@ -29,8 +29,8 @@ _SCAN_ENTRIES = 2**24
 
 EFFECTS = {
     "invariants": "declared values are exact; other intervals are narrowed by conditioning on them",
-    "nonnegative": "intervals are those before the fit, cut at zero and widened to hold the answer",
-    "integer": "intervals are those before rounding, widened to hold the answer",
+    "non_negative": "those before the fit, cut at zero and widened to hold the answer",
+    "integer": "those before rounding, widened to hold the answer",
     "suppress": "answers with too large a relative standard error are left out, with intervals",
 }
 
@@ -40,18 +40,20 @@ def post_process(
     release: Release,
     *,
     invariants: Mapping[str, float] | None = None,
-    nonnegative: bool = False,
+    non_negative: bool = False,
     integer: bool = False,
     suppress: float | None = None,
 ) -> Release:
     """Apply the chosen steps, in this order.
 
     `invariants` maps queries (by label) to values that are public knowledge, never read from the
-    data; those that fix the number of people need replace-one neighbours. `nonnegative` fits one
+    data; those that fix the number of people need replace-one neighbours. `non_negative` fits one
     non-negative histogram, so all answers stay consistent; `integer` makes it one of whole numbers
     with the same total. `suppress` leaves out answers whose standard error exceeds that share.
     """
-    check_steps(plan, invariants=invariants, nonnegative=nonnegative or integer, suppress=suppress)
+    check_steps(
+        plan, invariants=invariants, non_negative=non_negative or integer, suppress=suppress
+    )
     answers, std = release.answers.copy(), release.std.copy()
     total = None
     if invariants:
@@ -59,13 +61,13 @@ def post_process(
     scale = np.divide(std, release.std, out=np.zeros_like(std), where=release.std > 0)
     half, wide = release.halfwidth * scale, release.simultaneous_halfwidth * scale
     centre = answers
-    if nonnegative or integer:
+    if non_negative or integer:
         answers = _fitted(plan, answers, std, total, integer)
-    floor = 0.0 if (nonnegative or integer) and _only_sums(plan.plain_workload) else -np.inf
+    floor = 0.0 if (non_negative or integer) and _only_sums(plan.plain_workload) else -np.inf
     bounds = Bounds(
         *(_around(centre, answers, width, floor) for width in (half, wide)),
     )
-    chosen = {"invariants": dict(invariants or {}), "nonnegative": nonnegative or integer}
+    chosen = {"invariants": dict(invariants or {}), "non_negative": non_negative or integer}
     chosen |= {"integer": integer, "suppress": suppress}
     if suppress is not None:
         answers, std, bounds = _suppressed(answers, std, bounds, suppress)
@@ -86,13 +88,13 @@ def check_steps(
     plan: CentralPlan,
     *,
     invariants: Mapping[str, float] | None = None,
-    nonnegative: bool = False,
+    non_negative: bool = False,
     suppress: float | None = None,
 ) -> None:
     """Refuse steps that cannot be taken; ask this before a release spends its budget."""
     if suppress is not None and not (np.isfinite(suppress) and suppress > 0):
         raise InvalidParameter("suppress", suppress, "must be a positive share", "0.3 means 30 %")
-    if nonnegative and plan.workload.size > LARGEST_HISTOGRAM:
+    if non_negative and plan.workload.size > LARGEST_HISTOGRAM:
         raise TooLarge(
             f"a non-negative histogram over {plan.workload.size} cells is too large to fit (limit "
             f"{LARGEST_HISTOGRAM}); release fewer attributes at once"
