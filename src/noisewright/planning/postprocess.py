@@ -29,8 +29,8 @@ _SCAN_ENTRIES = 2**24
 
 EFFECTS = {
     "invariants": "declared values are exact; other intervals are narrowed by conditioning on them",
-    "non_negative": "those before the fit, cut at zero and widened to hold the answer",
-    "integer": "those before rounding, widened to hold the answer",
+    "non_negative": "intervals before the fit, cut at zero and widened to hold the answer",
+    "integer": "intervals before rounding, widened to hold the answer",
     "suppress": "answers with too large a relative standard error are left out, with intervals",
 }
 
