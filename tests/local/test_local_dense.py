@@ -105,3 +105,8 @@ def test_values_outside_the_domain_are_refused_without_being_quoted():
         with pytest.raises(InvalidParameter) as failure:
             strategy.randomize(bad)
         assert "77" not in str(failure.value)
+
+
+def test_chances_that_add_up_only_by_overflow_are_refused():
+    with pytest.raises(InvalidParameter, match="sum to 2\\^62"):
+        MatrixStrategy(np.full((5, 3), UNIT, dtype=np.int64), 1.0)

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisewright.errors import InvalidParameter
 from noisewright.local.bound import contrast_limit
 from noisewright.local.optimise.automorphisms import Automorphisms
 from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.families import Family
 from noisewright.local.optimise.flips import flip_cells
 from noisewright.local.optimise.invariants import (
     character_energies,
@@ -320,3 +322,17 @@ def test_symmetric_and_dense_searches_agree(text):
     assert prior.sum() == pytest.approx(1.0)
     assert symmetric.worst_variance(gram) <= dense.max() * 1.01
     assert symmetric.worst_variance(gram) >= dense.mean() * 0.95
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (2**40, 2**30),  # the other way round the ratio is far beyond any ε
+        (2**62, 2**62),  # four cells of 2^62 sum to zero modulo 2^64
+    ],
+)
+def test_forged_chances_are_refused(low, high):
+    bits = np.array([[True, False, False, False]])
+    family = Family((0,), Translations((4,)), bits, np.array([low]), np.array([high]))
+    with pytest.raises(InvalidParameter):
+        OrbitStrategy((4,), (family,), 1.0)

@@ -39,7 +39,8 @@ class MatrixStrategy(IndexStrategy):
             raise InvalidParameter(
                 "weights", f"{w.dtype} array of shape {w.shape}", "must be positive whole numbers"
             )
-        if not (w.sum(axis=0) == UNIT).all():
+        # A plan may come from anybody: sums of chances must not be right only modulo 2^64.
+        if not (w.sum(axis=0) == UNIT).all() or w.sum(axis=0, dtype=np.float64).max() > 2.0 * UNIT:
             raise InvalidParameter("weights", "a column", "must sum to 2^62 exactly")
         if not self.is_private():
             raise InvalidParameter(

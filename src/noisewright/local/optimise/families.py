@@ -37,6 +37,13 @@ class Family:
         low_cells = self.group.cells - self.counts
         return np.asarray(low_cells * self.low + self.counts * self.high)
 
+    @property
+    def total(self) -> int:
+        """The masses' sum, in numbers that cannot overflow: a plan may come from anybody."""
+        cells = self.group.cells
+        parts = zip(self.counts.tolist(), self.low.tolist(), self.high.tolist(), strict=True)
+        return sum((cells - count) * low + count * high for count, low, high in parts)
+
     @cached_property
     def order(self) -> IntArray:
         """Cells of each pattern, the high ones first."""

@@ -94,10 +94,10 @@ class OrbitStrategy(IndexStrategy):
         if not self.families or self.spare < 0:
             raise InvalidParameter("families", len(self.families), "must hold a chance of one")
         for family in self.families:
-            if family.low.min() <= 0 or family.group.sizes != tuple(
-                self.sizes[axis] for axis in family.axes
-            ):
+            if family.group.sizes != tuple(self.sizes[axis] for axis in family.axes):
                 raise InvalidParameter("families", family.axes, "must fit the domain")
+            if family.low.min() <= 0 or (family.low > family.high).any():
+                raise InvalidParameter("families", family.axes, "must have 0 < low <= high")
         if not self.is_private():
             raise InvalidParameter(
                 "families", f"log-ratio {self.log_ratio():.9f}", f"must be <= {self.epsilon}"
@@ -143,7 +143,7 @@ class OrbitStrategy(IndexStrategy):
     @cached_property
     def spare(self) -> int:
         """What is left of the chances, out of 2^62."""
-        return UNIT - sum(int(mass) for family in self.families for mass in family.masses)
+        return UNIT - sum(family.total for family in self.families)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
