@@ -67,6 +67,7 @@ SMALL = {
     "hadamard": HadamardResponse(6, 0.5),
     "hadamard-2": HadamardResponse(7, 1.0),
     "hadamard-4": HadamardResponse(6, 2.0),
+    "hadamard-one-block": HadamardResponse(6, 2.0, parts=1),
     "hadamard-wide": HadamardResponse(3, 9.0),
     "hadamard-full": HadamardResponse(14, 1.5),
     "fourier": fourier(workload("prefix:8").gram(), 1.0),

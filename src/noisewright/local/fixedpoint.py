@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -100,19 +101,20 @@ def integers_below(
         return uniform_integers(bound, size, source).astype(np.int64)
     source = source or SystemSource()
     bits = 16 if bound <= 1 << 10 else 32
-    word, shift = np.dtype(f"<u{bits // 8}"), np.uint64(bits)
-    mask, surplus = np.uint64((1 << bits) - 1), np.uint64((1 << bits) % bound)
+    word, wide = np.dtype(f"<u{bits // 8}"), np.dtype(f"u{bits // 4}")
+    factor, shift = np.array(bound, dtype=wide), np.array(bits, dtype=wide)
+    mask, surplus = np.array((1 << bits) - 1, wide), np.array((1 << bits) % bound, wide)
 
-    def draw(count: int) -> npt.NDArray[np.uint64]:
+    def draw(count: int) -> npt.NDArray[np.unsignedinteger[Any]]:
         words = np.frombuffer(source.bytes(count * word.itemsize), dtype=word)
-        return words.astype(np.uint64) * np.uint64(bound)
+        return np.asarray(np.multiply(words, factor, dtype=wide))
 
     product = draw(size)
     pending = np.flatnonzero((product & mask) < surplus)
     while pending.size:
         product[pending] = draw(pending.size)
         pending = pending[(product[pending] & mask) < surplus]
-    return (product >> shift).astype(np.int64)
+    return np.asarray(product >> shift, dtype=np.int64)
 
 
 def categorical(

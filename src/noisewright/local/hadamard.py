@@ -15,7 +15,7 @@ from math import ceil, exp, log2
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import TooLarge
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
@@ -34,6 +34,7 @@ from noisewright.local.strategy import (
     Settings,
     check_dense,
 )
+from noisewright.local.walsh import is_power_of_two
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.gram import Gram
@@ -50,16 +51,22 @@ class HadamardResponse(IndexStrategy):
 
     size: int
     epsilon: float
+    parts: int = 0
+    """Number of blocks, a power of two; the published choice for this ε unless given."""
 
     kind = "hadamard"
 
     def __post_init__(self) -> None:
         check_cells(self.size)
         check_epsilon(self.epsilon)
+        if self.parts and not (0 < self.parts <= 2 * self.size and is_power_of_two(self.parts)):
+            raise InvalidParameter("parts", self.parts, "must be a power of two", "try 1")
 
     @cached_property
     def block_count(self) -> int:
         """B, the number of blocks of outputs."""
+        if self.parts:
+            return self.parts
         reach = min(exp(self.epsilon), 2.0 * self.size)
         return int(2 ** max(ceil(log2(reach)) - 1, 0))
 
@@ -247,13 +254,13 @@ class HadamardResponse(IndexStrategy):
         return True
 
     def parameters(self) -> tuple[Settings, Arrays]:
-        """Size and ε."""
-        return {"size": self.size, "epsilon": self.epsilon}, {}
+        """Size, ε and the number of blocks."""
+        return {"size": self.size, "epsilon": self.epsilon, "parts": self.block_count}, {}
 
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> HadamardResponse:
         """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]))
+        return cls(int(settings["size"]), float(settings["epsilon"]), int(settings["parts"]))
 
 
 @dataclass(frozen=True)

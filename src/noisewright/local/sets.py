@@ -5,7 +5,6 @@ There are exponentially many reports; they are counted by cell and never enumera
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.bits import bernoulli_rows, get_bits, set_bits, uniform_sets
 from noisewright.local.bound import contrast_limit
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
     check_epsilon,
     exponential,
-    integers_below,
     odds_threshold,
 )
 from noisewright.local.histogram import CentredStrategy, Support, check_cells
@@ -55,10 +54,14 @@ class SetStrategy(CentredStrategy):
     def tally(self, reports: Array) -> IntArray:
         """How many sets hold each cell."""
         total = np.zeros(self.size, dtype=np.int64)
-        step = max(1, _BLOCK_ENTRIES // self.size)
+        step = 255 * max(1, _BLOCK_ENTRIES // (255 * self.size))
         for start in range(0, len(reports), step):
             bits = np.unpackbits(reports[start : start + step], axis=1, count=self.size)
-            total += bits.sum(axis=0, dtype=np.int64)
+            # Sums of 255 bits fit a byte, and bytes add many times faster than wider numbers.
+            full = len(bits) // 255 * 255
+            grouped = bits[:full].reshape(-1, 255, self.size).sum(axis=1, dtype=np.uint8)
+            total += grouped.sum(axis=0, dtype=np.int64)
+            total += bits[full:].sum(axis=0, dtype=np.int64)
         return total
 
     def supporters(self, tally: IntArray) -> IntArray:
@@ -67,16 +70,8 @@ class SetStrategy(CentredStrategy):
 
     @property
     def sample_block(self) -> int:
-        """As many sets as fit a few million bits."""
-        return max(1, _BLOCK_ENTRIES // self.size)
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """One packed set per value."""
-        return np.packbits(self.members(values, source), axis=1)
-
-    @abstractmethod
-    def members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
-        """One set per value, as a matrix of truth values."""
+        """As many sets as fit some megabytes: enough for the few slow ones not to be waited for."""
+        return max(1, 2**24 // self.size)
 
 
 @dataclass(frozen=True)
@@ -119,20 +114,16 @@ class SubsetSelection(SetStrategy):
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         return np.asarray(super().valid(reports) & (held == self.chosen))
 
-    def members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
-        """One set per value."""
-        members = np.zeros((len(values), self.size), dtype=bool)
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """One packed set per value: with the true cell or without, and uniform others."""
+        n, width = self.size, self.layout.width
         held = bernoulli(self.threshold, len(values), source)
-        for own in (True, False):
-            group = np.flatnonzero(held == own)
-            others = uniform_sets(self.size - 1, self.chosen - own, len(group), source)
-            members[group, : self.size - 1] = others
+        reports = uniform_sets(n - 1, self.chosen - held.astype(np.int64), width, source)
         # The others were drawn as 0 … n−2 in a world without the true cell: the cell that took
         # its place moves to the last one, and the true cell takes its own.
-        rows = np.arange(len(values))
-        members[rows, self.size - 1] = members[rows, values]
-        members[rows, values] = held
-        return members
+        set_bits(reports, np.full(len(values), n - 1), get_bits(reports, values))
+        set_bits(reports, values, held)
+        return reports
 
     def worst_ratio(self) -> Fraction:
         """A set with the true cell against one without."""
@@ -217,7 +208,8 @@ class ListedSubsets(CentredStrategy, IndexStrategy):
 
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
         """The number of a random set."""
-        members = self.sets.members(values, source)
+        packed = self.sets.sample(values, source)
+        members = np.unpackbits(packed, axis=1, count=self.size)
         code = members @ (1 << np.arange(self.size - 1, -1, -1, dtype=np.int64))
         # Sets in lexicographic order have falling codes.
         return len(self._ranks) - 1 - np.searchsorted(self._ranks[::-1], code)
@@ -280,13 +272,12 @@ class UnaryEncoding(SetStrategy):
         p, q = (t / WORD for t in self.thresholds)
         return Support(p, q, p * q, q * q)
 
-    def members(self, values: IntArray, source: ByteSource | None) -> npt.NDArray[np.bool_]:
-        """One set per value."""
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """One packed set per value."""
         own, other = self.thresholds
-        count = len(values)
-        members = bernoulli(other, count * self.size, source).reshape(count, self.size)
-        members[np.arange(count), values] = bernoulli(own, count, source)
-        return members
+        reports = bernoulli_rows(other, len(values), self.size, source)
+        set_bits(reports, values, bernoulli(own, len(values), source))
+        return reports
 
     def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
         """Sets of about the usual size: a set of all cells would vote for everything."""
@@ -331,18 +322,6 @@ def best_subset_size(size: int, epsilon: float) -> int:
     near = int(size / (1 + exp(epsilon)))
     candidates = sorted({min(max(near + k, 1), size - 1) for k in (0, 1)})
     return max(candidates, key=lambda d: contrast_limit(size, epsilon, d))
-
-
-def uniform_sets(
-    cells: int, chosen: int, count: int, source: ByteSource | None = None
-) -> npt.NDArray[np.bool_]:
-    """`count` independent uniform sets of exactly `chosen` out of `cells`, by Floyd's method."""
-    members = np.zeros((count, cells), dtype=bool)
-    flat, base = members.reshape(-1), np.arange(count) * cells
-    for last in range(cells - chosen, cells):
-        drawn = base + integers_below(last + 1, count, source)
-        flat[np.where(flat[drawn], base + last, drawn)] = True
-    return members
 
 
 def _root_below(value: Fraction) -> Fraction:

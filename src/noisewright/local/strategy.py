@@ -94,8 +94,8 @@ class Strategy(ABC):
     def randomize(self, values: npt.ArrayLike, source: ByteSource | None = None) -> Array:
         """One report per value, after checking that every value is a type of the domain."""
         checked = check_values(values, self.size)
-        layout, step = self.layout, self.sample_block
-        reports = np.empty(layout.shape(len(checked)), dtype=layout.dtype)
+        reports = np.empty(self.layout.shape(len(checked)), dtype=self.layout.dtype)
+        step = self.sample_block
         for start in range(0, len(checked), step):
             reports[start : start + step] = self.sample(checked[start : start + step], source)
         return reports

@@ -1,0 +1,172 @@
+"""Rows of packed bits: independent bits of any exact chance, and uniform sets of any size, fast.
+
+Eight bits at a time are read off a table by sixteen random bits. The few words on the edge between
+two patterns draw more bits until an exact comparison decides, so the law is exactly that of
+independent bits with chance threshold/2^64, at two random bits each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.local.strategy import IntArray
+from noisewright.privacy.source import ByteSource, SystemSource
+
+Packed = npt.NDArray[np.uint8]
+
+_MASKS = np.array([128, 64, 32, 16, 8, 4, 2, 1], dtype=np.uint8)
+_ROUNDS = 4
+_DIGITS = 8 * 64  # binary digits of a product of eight chances, each a whole number out of 2^64
+
+
+@dataclass(frozen=True)
+class PatternTable:
+    """The law of eight independent bits, each one with chance threshold/2^64."""
+
+    threshold: int
+
+    @cached_property
+    def edges(self) -> list[int]:
+        """Upper ends of the patterns' intervals in [0, 2^512), in the order of the patterns."""
+        one, zero = self.threshold, (1 << 64) - self.threshold
+        total, edges = 0, []
+        for pattern in range(256):
+            ones = pattern.bit_count()
+            total += one**ones * zero ** (8 - ones)
+            edges.append(total)
+        return edges
+
+    @cached_property
+    def _words(self) -> npt.NDArray[np.uint64]:
+        """The edges' leading 64 digits, but for the last edge, which is the end."""
+        return np.array([edge >> (_DIGITS - 64) for edge in self.edges[:-1]], dtype=np.uint64)
+
+    @cached_property
+    def lookup(self) -> npt.NDArray[np.int16]:
+        """The pattern of every 16-bit prefix, or −1 where more digits must decide."""
+        first = np.arange(2**16, dtype=np.uint64) << np.uint64(48)
+        last = first | np.uint64(2**48 - 1)
+        # A prefix decides unless some edge begins with it: on the edge's own word, too, the
+        # digits that follow decide.
+        below = np.searchsorted(self._words, first, side="left")
+        upto = np.searchsorted(self._words, last, side="right")
+        return np.where(below == upto, below, -1).astype(np.int16)
+
+    def draw(self, count: int, source: ByteSource) -> Packed:
+        """`count` bytes of independent bits."""
+        words = np.frombuffer(source.bytes(2 * count), dtype="<u2")
+        found = np.take(self.lookup, words)  # three times as quick as indexing by small numbers
+        result = found.astype(np.uint8)
+        pending = np.flatnonzero(found < 0)
+        if pending.size:
+            result[pending] = self._refined(words[pending], source)
+        return result
+
+    def _refined(self, prefixes: npt.NDArray[np.uint16], source: ByteSource) -> Packed:
+        drawn = np.frombuffer(source.bytes(8 * len(prefixes)), dtype="<u8")
+        full = prefixes.astype(np.uint64) << np.uint64(48) | drawn >> np.uint64(16)
+        above = np.searchsorted(self._words, full, side="right")
+        on_edge = np.flatnonzero(np.searchsorted(self._words, full, side="left") != above)
+        result = above.astype(np.uint8)
+        for index in on_edge:  # one word in 2^56 or so
+            result[index] = self._exact(int(full[index]), source)
+        return result
+
+    def _exact(self, word: int, source: ByteSource) -> int:
+        """Draw all the digits there are."""
+        digits = word << (_DIGITS - 64) | int.from_bytes(source.bytes((_DIGITS - 64) // 8), "big")
+        return sum(digits >= edge for edge in self.edges[:-1])
+
+
+@lru_cache(maxsize=64)
+def pattern_table(threshold: int) -> PatternTable:
+    """Tables are made once per chance."""
+    return PatternTable(threshold)
+
+
+def bernoulli_rows(
+    threshold: int, rows: int, bits: int, source: ByteSource | None = None
+) -> Packed:
+    """Rows of independent bits, each with chance exactly threshold/2^64; spare bits are zero."""
+    width = -(-bits // 8)
+    drawn = pattern_table(threshold).draw(rows * width, source or SystemSource())
+    packed = drawn.reshape(rows, width)
+    spare = 8 * width - bits
+    if spare:
+        packed[:, -1] &= np.uint8(0xFF << spare & 0xFF)
+    return packed
+
+
+def get_bits(packed: Packed, columns: IntArray) -> npt.NDArray[np.bool_]:
+    """One bit of every row."""
+    held = packed[np.arange(len(packed)), columns >> 3]
+    return np.asarray(held >> (7 - (columns & 7)).astype(np.uint8) & 1, dtype=bool)
+
+
+def set_bits(packed: Packed, columns: IntArray, values: npt.NDArray[np.bool_]) -> None:
+    """Set one bit of every row, in place."""
+    rows, at = np.arange(len(packed)), columns >> 3
+    mask = _MASKS[columns & 7]
+    held = packed[rows, at]
+    packed[rows, at] = np.where(values, held | mask, held & ~mask)
+
+
+def uniform_sets(
+    cells: int, sizes: IntArray, width: int, source: ByteSource | None = None
+) -> Packed:
+    """One independent uniform set out of `cells` per size, in rows of `width` bytes.
+
+    Independent bits of one chance make a set that is uniform given its size; removing uniform
+    members, or adding uniform others, until the size is right keeps it so.
+    """
+    packed = np.zeros((len(sizes), width), dtype=np.uint8)
+    if not len(sizes):
+        return packed
+    share = _aim(float(sizes.mean()) / cells, cells)
+    drawn = bernoulli_rows(int(share * 2.0**64), len(sizes), cells, source)
+    packed[:, : drawn.shape[1]] = drawn
+    surplus = np.bitwise_count(packed).sum(axis=1, dtype=np.int64) - sizes
+    for present, missing in ((True, surplus), (False, -surplus)):
+        _flip_uniform(packed, np.maximum(missing, 0), cells, present, source)
+    return packed
+
+
+def _aim(share: float, cells: int) -> float:
+    """The chance of a bit: half a deviation towards the side on which corrections are found sooner.
+
+    Kept off 0 and 1, where some sets could not be reached.
+    """
+    spread = (share * (1 - share) / cells) ** 0.5
+    aimed = share - np.sign(0.5 - share) * spread / 2
+    return float(min(max(aimed, 1 / (4 * cells)), 1 - 1 / (4 * cells)))
+
+
+def _flip_uniform(
+    packed: Packed, times: IntArray, cells: int, present: bool, source: ByteSource | None
+) -> None:
+    """In every row, remove so many uniform members, or add so many uniform others, in place.
+
+    Numbers are drawn below the next power of two; those that are no cell, or not of the kind
+    looked for, count as misses.
+    """
+    flat, source = packed.reshape(-1), source or SystemSource()
+    word = np.dtype("<u2") if cells <= 2**16 else np.dtype("<u4")
+    ceiling = (1 << (cells - 1).bit_length()) - 1
+    row = np.flatnonzero(times)
+    left, base = times[row], row * packed.shape[1]
+    while row.size:
+        for _ in range(_ROUNDS):  # rows that are done are dropped now and then, not every time
+            words = np.frombuffer(source.bytes(len(row) * word.itemsize), dtype=word)
+            drawn = words.astype(np.int64) & ceiling
+            at = base + np.minimum(drawn, cells - 1) // 8
+            mask = np.take(_MASKS, drawn & 7)
+            hit = ((np.take(flat, at) & mask) != 0) == present
+            hit &= (left > 0) & (drawn < cells)
+            flat[at[hit]] ^= mask[hit]
+            left -= hit
+        keep = left > 0
+        row, left, base = row[keep], left[keep], base[keep]
