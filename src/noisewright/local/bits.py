@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,23 +116,28 @@ def set_bits(packed: Packed, columns: IntArray, values: npt.NDArray[np.bool_]) -
     packed[rows, at] = np.where(values, held | mask, held & ~mask)
 
 
-def uniform_sets(
-    cells: int, sizes: IntArray, width: int, source: ByteSource | None = None
-) -> Packed:
-    """One independent uniform set out of `cells` per size, in rows of `width` bytes.
+def uniform_sets(cells: int, sizes: IntArray, source: ByteSource | None = None) -> Packed:
+    """One independent uniform set out of `cells` per size, packed, in rows of 2^k bytes.
 
     Independent bits of one chance make a set that is uniform given its size; removing uniform
     members, or adding uniform others, until the size is right keeps it so.
     """
+    width = max(1 << (cells - 1).bit_length() >> 3, 1)
     packed = np.zeros((len(sizes), width), dtype=np.uint8)
     if not len(sizes):
         return packed
-    share = _aim(float(sizes.mean()) / cells, cells)
+    source = source or SystemSource()
+    # The chance is the same for all blocks of a collection, so that its table is made once.
+    share = _aim(int(sizes.max()) / cells, cells)
     drawn = bernoulli_rows(int(share * 2.0**64), len(sizes), cells, source)
     packed[:, : drawn.shape[1]] = drawn
     surplus = np.bitwise_count(packed).sum(axis=1, dtype=np.int64) - sizes
-    for present, missing in ((True, surplus), (False, -surplus)):
-        _flip_uniform(packed, np.maximum(missing, 0), cells, present, source)
+    # Others to add are members of the complement to remove.
+    full = np.packbits(np.arange(8 * width) < cells)
+    turned = np.where(surplus < 0, np.uint8(255), np.uint8(0))[:, None] & full
+    packed ^= turned
+    _remove_uniform(packed, np.abs(surplus), source)
+    packed ^= turned
     return packed
 
 
@@ -145,28 +151,24 @@ def _aim(share: float, cells: int) -> float:
     return float(min(max(aimed, 1 / (4 * cells)), 1 - 1 / (4 * cells)))
 
 
-def _flip_uniform(
-    packed: Packed, times: IntArray, cells: int, present: bool, source: ByteSource | None
-) -> None:
-    """In every row, remove so many uniform members, or add so many uniform others, in place.
+def _remove_uniform(packed: Packed, times: IntArray, source: ByteSource) -> None:
+    """In every row, remove so many uniform members, in place.
 
-    Numbers are drawn below the next power of two; those that are no cell, or not of the kind
-    looked for, count as misses.
+    Places in the row are drawn one after the other; those that hold no member count as misses.
     """
-    flat, source = packed.reshape(-1), source or SystemSource()
-    word = np.dtype("<u2") if cells <= 2**16 else np.dtype("<u4")
-    ceiling = (1 << (cells - 1).bit_length()) - 1
+    flat, places = packed.reshape(-1), 8 * packed.shape[1]
+    word: Any = np.uint16 if places <= 2**16 else np.uint32
     row = np.flatnonzero(times)
-    left, base = times[row], row * packed.shape[1]
-    while row.size:
-        for _ in range(_ROUNDS):  # rows that are done are dropped now and then, not every time
-            words = np.frombuffer(source.bytes(len(row) * word.itemsize), dtype=word)
-            drawn = words.astype(np.int64) & ceiling
-            at = base + np.minimum(drawn, cells - 1) // 8
-            mask = np.take(_MASKS, drawn & 7)
-            hit = ((np.take(flat, at) & mask) != 0) == present
-            hit &= (left > 0) & (drawn < cells)
-            flat[at[hit]] ^= mask[hit]
-            left -= hit
-        keep = left > 0
-        row, left, base = row[keep], left[keep], base[keep]
+    left, base = times[row].astype(np.int32), row * packed.shape[1]
+    while left.size:
+        drawn = source.bytes(_ROUNDS * left.size * np.dtype(word).itemsize)
+        words = np.frombuffer(drawn, dtype=word).reshape(_ROUNDS, -1) & word(places - 1)
+        masks = np.uint8(128) >> (words & word(7)).astype(np.uint8)
+        for place, mask in zip(words >> word(3), masks, strict=True):
+            at = base + place
+            held = np.take(flat, at)
+            removed = held & mask & -(left > 0).view(np.uint8)
+            flat[at] = held ^ removed
+            left -= removed != 0
+        keep = left > 0  # rows that are done are dropped now and then, not every time
+        left, base = left[keep], base[keep]

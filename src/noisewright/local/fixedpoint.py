@@ -23,6 +23,9 @@ WORD = 1 << 64
 LARGEST_EPSILON = 40.0
 """Above this, one threshold in 2^64 can no longer tell the two sides apart."""
 
+SMALLEST_EPSILON = 1e-6
+"""Below this, chances that differ are lost in the rounding of those that do not."""
+
 _DIGITS = Context(prec=60)
 _MARGIN = Decimal(10) ** -58
 
@@ -33,10 +36,9 @@ def check_epsilon(epsilon: float) -> float:
         value = float(epsilon)
     except (TypeError, ValueError):
         value = float("nan")
-    if not 0.0 < value <= LARGEST_EPSILON:
-        raise InvalidParameter(
-            "epsilon", epsilon, f"must be > 0 and <= {LARGEST_EPSILON:g}", "try a value near 1"
-        )
+    if not SMALLEST_EPSILON <= value <= LARGEST_EPSILON:
+        rule = f"must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
+        raise InvalidParameter("epsilon", epsilon, rule, "try a value near 1")
     return value
 
 

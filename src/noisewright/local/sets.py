@@ -116,9 +116,11 @@ class SubsetSelection(SetStrategy):
 
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
         """One packed set per value: with the true cell or without, and uniform others."""
-        n, width = self.size, self.layout.width
+        n = self.size
         held = bernoulli(self.threshold, len(values), source)
-        reports = uniform_sets(n - 1, self.chosen - held.astype(np.int64), width, source)
+        others = uniform_sets(n - 1, self.chosen - held.astype(np.int64), source)
+        reports = np.zeros((len(values), self.layout.width), dtype=np.uint8)
+        reports[:, : others.shape[1]] = others[:, : reports.shape[1]]
         # The others were drawn as 0 … n−2 in a world without the true cell: the cell that took
         # its place moves to the last one, and the true cell takes its own.
         set_bits(reports, np.full(len(values), n - 1), get_bits(reports, values))

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.fixedpoint import exponential, log_of
 from noisewright.local.information import REACH_TOLERANCE, DenseInformation, Information
+from noisewright.local.threads import run_blocks
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
@@ -96,8 +97,12 @@ class Strategy(ABC):
         checked = check_values(values, self.size)
         reports = np.empty(self.layout.shape(len(checked)), dtype=self.layout.dtype)
         step = self.sample_block
-        for start in range(0, len(checked), step):
+
+        def fill(start: int) -> None:
             reports[start : start + step] = self.sample(checked[start : start + step], source)
+
+        # A given source is read in order, so that a seed repeats; the system's has no order.
+        run_blocks(fill, range(0, len(checked), step), together=source is None)
         return reports
 
     # --- the collector ------------------------------------------------------------------------
@@ -221,8 +226,12 @@ class Strategy(ABC):
         return log_of(self.worst_ratio())
 
     def is_private(self) -> bool:
-        """Whether the worst ratio is at most e^ε, decided on whole numbers."""
-        return self.worst_ratio() <= exponential(self.epsilon)
+        """Whether the worst ratio is at most e^ε, decided on whole numbers.
+
+        Rounding may turn a ratio meant to be above one upside down at budgets near nothing.
+        """
+        ratio = self.worst_ratio()
+        return max(ratio, 1 / ratio) <= exponential(self.epsilon)
 
     # --- form ---------------------------------------------------------------------------------
 

@@ -83,6 +83,12 @@ class LocalPlan:
     runners_up: tuple[Mapping[str, Any], ...] = ()
     counter: Counter | None = None
 
+    def __post_init__(self) -> None:
+        if not self.strategy.is_private():
+            raise InvalidParameter(
+                "epsilon", self.epsilon, "is not kept by the plan's chances", "raise epsilon"
+            )
+
     @property
     def model(self) -> str:
         """Who adds the noise."""
