@@ -38,8 +38,9 @@ def plan(
     that carry one), a plan can be released from a table of people; without one, from a histogram.
 
     With `model="local"` there is no curator: every person sends a report that is private by itself
-    and the plan says how many people are needed. `error` is then not used; `effort` ("low",
-    "normal", "high"), `time_limit` (seconds) and `seed` steer the search for the best strategy.
+    and the plan says how many people are needed. `error` is then not used; `people` and `alpha` are
+    what its summary and forecasts are about; `effort` ("low", "normal", "high"), `time_limit`
+    (seconds), `seed` and more (see `planning.local_make`) steer the search for the best strategy.
     """
     made = make.plan(
         queries, privacy, model=model, error=error, mechanism=mechanism, domain=domain, **local

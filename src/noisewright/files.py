@@ -11,6 +11,12 @@ from pathlib import Path
 from noisewright.errors import InvalidParameter
 
 
+def check_apart(output: str | Path, *inputs: str | Path) -> None:
+    """Refuse to write over what is read."""
+    if Path(output).resolve() in {Path(file).resolve() for file in inputs}:
+        raise InvalidParameter("output", str(output), "is read from", "choose another path")
+
+
 def check_writable(path: str | Path, name: str = "output") -> Path:
     """Refuse a path that cannot be written, before any work (or budget) is spent on it."""
     target = Path(path)

@@ -142,3 +142,21 @@ def test_wrong_inputs_get_one_message_and_code_2(
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert told in result.output
+
+
+def test_inputs_are_never_overwritten(here: Path) -> None:
+    run("plan", "identity:6", "--mechanism", "hadamard", *LOCAL, "-o", "p.nw")
+    Path("cells.csv").write_text("cell\n0\n1\n5\n")
+    assert run("randomize", "p.nw", "cells.csv", "-o", "r.csv").exit_code == 0
+    before = {name: Path(name).read_bytes() for name in ("p.nw", "cells.csv", "r.csv")}
+    commands = [
+        ("randomize", "p.nw", "cells.csv", "-o", "cells.csv"),
+        ("randomize", "p.nw", "cells.csv", "-o", "./p.nw"),
+        ("estimate", "p.nw", "r.csv", "-o", "r.csv"),
+        ("estimate", "p.nw", "r.csv", "--aggregate", "p.nw"),
+    ]
+    for command in commands:
+        result = run(*command)
+        assert result.exit_code == 2
+        assert "is read from" in result.stderr
+    assert {name: Path(name).read_bytes() for name in before} == before

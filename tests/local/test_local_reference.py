@@ -11,7 +11,8 @@ import pytest
 
 from noisewright.local.analysis import Analysis
 from noisewright.local.bound import lower_bound
-from noisewright.local.catalogue import MECHANISMS, table_gram
+from noisewright.local.catalogue import MECHANISMS
+from noisewright.local.grams import table_gram
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection
 from noisewright.workload import workload

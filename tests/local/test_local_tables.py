@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,10 @@ from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local import fourier as fourier_module
 from noisewright.local.analysis import Analysis
 from noisewright.local.bound import lower_bound
+from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.fourier import fourier
 from noisewright.local.storage import pack, unpack
+from noisewright.local.tables import TableData
 from noisewright.local.union import union
 from noisewright.local.walsh import _dense, walsh_energies
 from noisewright.workload import workload
@@ -66,6 +70,31 @@ def test_union_is_the_best_estimate_from_its_reports(text, epsilon):
         strategy.uniform_query_variances(w, w.size), np.diag(covariance), atol=1e-9
     )
     assert strategy.is_private()
+
+
+@pytest.mark.parametrize("text", SMALL)
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_errors_of_the_union_follow_the_data(text, epsilon):
+    w = workload(text)
+    strategy = union(w.gram(), epsilon)
+    possible = strategy.dense().max(axis=1) > 0
+    q, v = strategy.dense()[possible], answer_matrix(strategy, w)[:, possible]
+    x = np.random.default_rng(2).geometric(0.2, w.size).astype(float)
+    expected = oracle.answer_covariance(q, v, x)
+    found = w.dense() @ strategy.covariance(x) @ w.dense().T
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+    data = TableData.even(strategy, w, 1)
+    tables = {b: workload_table(strategy.sizes, b, x) for b in data.tables}
+    skewed = replace(data, people=x.sum(), tables=tables)
+    np.testing.assert_allclose(skewed.answers(), w.matvec(x))
+    np.testing.assert_allclose(skewed.variances(), np.diag(expected), atol=1e-9)
+    worst = [np.diag(oracle.answer_covariance(q, v, row)) for row in np.eye(w.size) * x.sum()]
+    np.testing.assert_allclose(skewed.worst_variances(), np.max(worst, axis=0), atol=1e-9)
+
+
+def workload_table(sizes, attributes, x):
+    away = tuple(i for i in range(len(sizes)) if i not in attributes)
+    return x.reshape(sizes).sum(axis=away).ravel()
 
 
 @pytest.mark.parametrize("text", SMALL[:2])
@@ -125,10 +154,6 @@ def test_weights_of_the_union_cannot_be_improved():
     w = workload("marginals:3x2x4:<=2")
     best = union(w.gram(), 1.0)
     rng = np.random.default_rng(0)
-    from dataclasses import replace
-
-    from noisewright.local.fixedpoint import whole_weights
-
     for _ in range(20):
         shares = np.array([float(x) for x in best.weights]) * rng.uniform(0.9, 1.1, 6)
         other = replace(best, weights=tuple(whole_weights(shares)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -157,3 +160,27 @@ def test_damaged_plans_are_refused(plan, tmp_path):
     (tmp_path / "q.nw").write_bytes(content[:-20])
     with pytest.raises(FileFormatError):
         nw.load(tmp_path / "q.nw")
+
+
+def test_a_plan_can_be_made_for_people_and_for_a_variance(tmp_path):
+    privacy, choices = nw.Privacy(epsilon=1), {"model": "local", "mechanism": "hadamard"}
+    plan = nw.plan("prefix:12", privacy, people=5000, alpha=0.002, **choices)
+    plan.save(tmp_path / "p.nw")
+    for one in (plan, nw.load(tmp_path / "p.nw")):
+        assert one.forecast().rmse == one.forecast(5000).rmse
+        assert one.people_for() == one.people_for(0.002)
+        summary = one.summary()
+        assert summary["people_needed"] == one.people_for(0.002)
+        assert summary["rmse"] == one.forecast(5000).rmse
+        assert summary["shuffled"]["epsilon"] < 1
+    for wrong in ({"people": 0}, {"people": 1.5}, {"alpha": 0.0}):
+        with pytest.raises(InvalidParameter):
+            nw.plan("prefix:12", privacy, **choices, **wrong)
+    with pytest.raises(InvalidParameter, match="people"):
+        nw.plan("prefix:12", privacy, **choices).forecast()
+
+
+def test_chances_that_break_the_promise_are_refused(plan, monkeypatch):
+    monkeypatch.setattr(type(plan.strategy), "worst_ratio", lambda self: Fraction(1, 10))
+    with pytest.raises(InvalidParameter, match="not kept"):
+        replace(plan)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from noisewright.cli.output import json_option, print_json, print_table, progress
+from noisewright.cli.output import check_output, json_option, print_json, print_table, progress
 from noisewright.cli.randomize import local_plan
 
 
@@ -52,11 +52,10 @@ def estimate(
       noisewright estimate people.nw monday.agg tuesday.agg --non-negative
     """
     import noisewright as nw
-    from noisewright.files import check_writable
 
     for path in (output, aggregate):
         if path is not None:
-            check_writable(path)
+            check_output(path, plan_file, *reports)
     made = local_plan(nw.load(plan_file), plan_file)
     robust = _robust(choices["robust"])
     with progress("adding up reports"):

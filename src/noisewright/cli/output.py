@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -19,12 +18,10 @@ _FILE_WIDTH = 160
 
 def check_output(output: str, *inputs: str) -> None:
     """Refuse, before any budget is spent, an output that cannot be written or is an input."""
-    from noisewright.errors import InvalidParameter
-    from noisewright.files import check_writable
+    from noisewright.files import check_apart, check_writable
     from noisewright.planning.release import metadata_path
 
-    if Path(output).resolve() in {Path(file).resolve() for file in inputs}:
-        raise InvalidParameter("output", output, "is read from", "choose another path")
+    check_apart(output, *inputs)
     check_writable(output)
     check_writable(metadata_path(output))
 

@@ -7,7 +7,6 @@ from typing import Any
 from noisewright.cli.output import print_json, print_table, progress
 
 _SHOWN = 20
-_SHUFFLE_DELTA = 1e-9
 
 
 def plan_without_curator(
@@ -18,7 +17,8 @@ def plan_without_curator(
     from noisewright.privacy.budget import Privacy
 
     privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], "replace-one")
-    names = ("mechanism", "effort", "time_limit", "seed", "target_ratio", "checkpoint")
+    search = ("effort", "time_limit", "seed", "target_ratio", "checkpoint")
+    names = ("mechanism", "people", "alpha", *search)
     settings: dict[str, Any] = {name: choices[name] for name in names if choices[name] is not None}
     with progress("planning") as advance:
 
@@ -32,29 +32,12 @@ def plan_without_curator(
     if output is not None:
         made.save(output)
     document = made.summary()
-    people, alpha = choices["people"], choices["alpha"]
-    if alpha is not None:
-        document |= {"alpha": alpha, "people_needed": made.people_for(alpha)}
-    forecast = None if people is None else made.forecast(people)
-    if forecast is not None:
-        document |= {**forecast.summary(), "shuffled": _shuffled(made, people)}
     if as_json:
         print_json(document)
         return
     _show(made, document, output)
-    if forecast is not None:
-        _show_forecast(made, forecast)
-
-
-def _shuffled(made: Any, people: int) -> dict[str, Any] | None:
-    """What shuffled reports promise together: an extra beside the local ε."""
-    from noisewright.errors import NoisewrightError
-
-    try:
-        promise = made.amplified(people, _SHUFFLE_DELTA)
-    except NoisewrightError:
-        return None
-    return {"epsilon": promise.epsilon, "delta": promise.delta}
+    if made.people is not None:
+        _show_forecast(made, made.forecast())
 
 
 def _show(made: Any, document: dict[str, Any], output: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from noisewright.cli.output import json_option, print_json, print_table, progress
+from noisewright.cli.output import check_output, json_option, print_json, print_table, progress
 
 
 @click.command()
@@ -25,9 +25,8 @@ def randomize(plan_file: str, table: str, output: str, as_json: bool) -> None:
     schema, the table's column `cell` holds cells by number.
     """
     import noisewright as nw
-    from noisewright.files import check_writable
 
-    check_writable(output)
+    check_output(output, plan_file, table)
     made = local_plan(nw.load(plan_file), plan_file)
     with progress("randomising"):
         count = made.randomize_table(table, output)

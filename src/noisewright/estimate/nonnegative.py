@@ -91,11 +91,13 @@ def _project(x: FloatArray, total: float | None) -> FloatArray:
 
 
 def project_to_total(values: FloatArray, total: float) -> FloatArray:
-    """The nearest non-negative vector that sums to `total`: all entries lowered alike, cut at 0."""
-    ordered = np.sort(values)[::-1]
-    lowering = (np.cumsum(ordered) - total) / np.arange(1, len(values) + 1)
-    last = int(np.flatnonzero(ordered > lowering)[-1]) if total > 0 else 0
-    return np.maximum(values - lowering[last], 0.0) if total > 0 else np.zeros_like(values)
+    """The nearest non-negative vectors that sum to `total`: all entries lowered alike, cut at 0."""
+    if total <= 0:
+        return np.zeros_like(values)
+    ordered = np.sort(values, axis=-1)[..., ::-1]
+    lowering = (np.cumsum(ordered, axis=-1) - total) / np.arange(1, values.shape[-1] + 1)
+    last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
+    return np.asarray(np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0))
 
 
 def whole_numbers(values: FloatArray, total: int | None = None) -> npt.NDArray[np.int64]:

@@ -269,7 +269,7 @@ class Fourier(TableStrategy, IndexStrategy):
         return np.asarray(walsh_hadamard(spectrum) / len(spectrum))
 
     def table_covariance(
-        self, attributes: tuple[int, ...], people: int, counts: FloatArray | None = None
+        self, attributes: tuple[int, ...], people: float, counts: FloatArray | None = None
     ) -> FloatArray:
         """Covariance of one table, at its true counts or at even ones."""
         k = 1 << len(attributes)

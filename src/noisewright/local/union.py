@@ -12,25 +12,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import combinations
 from math import comb, prod
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate.tables import Block, interaction, subsets
 from noisewright.local.fixedpoint import WORD, categorical, check_epsilon, thresholds, whole_weights
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.information import Information, UnformedInformation
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import ListedSubsets, best_subset_size
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.local.tables import TableStrategy
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.gram import Gram, MarginalGram
 
-Block = tuple[int, ...]
 Oracle = RandomizedResponse | LocalHashing | ListedSubsets
 
 _STEPS = 500
@@ -213,20 +212,55 @@ class Union(TableStrategy, IndexStrategy):
             result += part.reshape(axes) * (self.cells(block) / prod(shape))
         return result.ravel()
 
-    def table_covariance(
-        self, attributes: Block, people: int, counts: FloatArray | None = None
-    ) -> FloatArray:
-        """Covariance of one table at even counts: Σ_T P_T / (n_S κ_T), less the mean square.
+    @cached_property
+    def _noise(self) -> tuple[dict[Block, float], dict[Block, float]]:
+        """Σ_{c ⊇ T} p_c (a_c/n_c)² times g_c n_c, and times 1 + h_c, for every interaction T."""
+        spread: dict[Block, float] = {}
+        own: dict[Block, float] = {}
+        for index, table in enumerate(self.tables):
+            oracle, share = self.oracle(index), self._gains[index] ** 2 * WORD / self.weights[index]
+            for block in subsets(table):
+                gained = share * oracle.spread * self.cells(table)
+                spread[block] = spread.get(block, 0.0) + gained
+                own[block] = own.get(block, 0.0) + share * (1 + oracle.own_spread)
+        return spread, own
 
-        The true counts of the table alone do not decide it, so even ones are always assumed.
+    def table_covariance(
+        self, attributes: Block, people: float, counts: FloatArray | None = None
+    ) -> FloatArray:
+        """Covariance of one table, at its true counts or at even ones: they alone decide it.
+
+        A component that shares the attributes V with the table adds K_V (g + (1+h) Diag(x)) K_V,
+        K_V = Σ_{T⊆V} P_T/κ_T, for its share of people; the true answers' spread is taken off.
         """
         shape = tuple(self.sizes[i] for i in attributes)
         n = prod(shape)
-        result = np.full((n, n), 1.0 / n**2) - np.eye(n) / n
-        for axes, projection in _projections(shape).items():
-            block = tuple(attributes[k] for k in axes)
-            result += projection / (n * self.knowledge[block])
-        return people * result
+        x = np.full(n, people / n) if counts is None else counts
+        spread, own = self._noise
+        named = {axes: tuple(attributes[k] for k in axes) for axes in _projections(shape)}
+        known = {a: _projections(shape)[a] for a, block in named.items() if block in own}
+        seen = sum(known.values(), np.zeros((n, n)))
+        result = -(seen * x) @ seen
+        for axes, projection in known.items():
+            block = named[axes]
+            result += people / n * spread[block] / self.knowledge[block] ** 2 * projection
+            # What components that share these attributes and no others of the table know.
+            alone = sum(
+                (-1) ** (len(other) - len(axes)) * own.get(named[other], 0.0)
+                for other in named
+                if set(other) >= set(axes)
+            )
+            part = np.zeros((n, n))
+            for inner in subsets(axes):
+                part += known[inner] / self.knowledge[named[inner]]
+            result += alone * (part * x) @ part
+        return np.asarray(result)
+
+    def covariance(self, histogram: FloatArray) -> FloatArray:
+        """Covariance of what is known of the whole histogram, on small domains."""
+        check_dense(self.size)
+        everything = tuple(range(len(self.sizes)))
+        return self.table_covariance(everything, float(histogram.sum()), histogram)
 
     def worst_variance(self, gram: Gram) -> float:
         """Σ_S w_S (Σ_{T⊆S} dim_T/κ_T / n_S − 1): all types are alike."""
@@ -291,21 +325,6 @@ class Union(TableStrategy, IndexStrategy):
             tuple(tuple(int(i) for i in table) for table in settings["tables"]),
             tuple(int(weight) for weight in settings["weights"]),
         )
-
-
-def subsets(block: Block) -> list[Block]:
-    """All non-empty subsets."""
-    ordered = tuple(sorted(block))
-    return [s for k in range(1, len(ordered) + 1) for s in combinations(ordered, k)]
-
-
-def interaction(tensors: FloatArray, axes: Block) -> FloatArray:
-    """Sum tables down to some axes (the first numbers the tables), and centre along each."""
-    dropped = tuple(k for k in range(1, tensors.ndim) if k - 1 not in axes)
-    kept = tensors.sum(axis=dropped)
-    for axis in range(1, kept.ndim):
-        kept = kept - kept.mean(axis=axis, keepdims=True)
-    return np.asarray(kept)
 
 
 @lru_cache(maxsize=64)

@@ -14,57 +14,39 @@ import numpy.typing as npt
 
 from noisewright import __version__
 from noisewright.domain import Domain, Numeric
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
+from noisewright.files import check_apart
 from noisewright.local.aggregate import Aggregate
 from noisewright.local.analysis import Analysis
 from noisewright.local.bound import LowerBound
-from noisewright.local.catalogue import table_gram
 from noisewright.local.client import Client
-from noisewright.local.estimate import (
-    Errors,
-    Estimates,
-    estimate,
-    joint_multiplier,
-    query_variances,
-    sampling_variances,
-)
+from noisewright.local.estimate import Errors, Estimates, estimate
 from noisewright.local.exchange import write_reports
+from noisewright.local.grams import table_gram
 from noisewright.local.reports import ReportFormat
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
+from noisewright.local.variances import joint_multiplier, query_variances, sampling_variances
 from noisewright.planning import describe
 from noisewright.planning.counting import Counter
 from noisewright.planning.forecast import mean_error
-from noisewright.planning.local_cost import ALPHA, LocalComparison, best_prior_bound, known_bound
+from noisewright.planning.local_cost import (
+    ALPHA,
+    LocalComparison,
+    LocalForecast,
+    best_prior_bound,
+    check_people,
+    known_bound,
+)
 from noisewright.planning.release import Bounds, Release, ReleasedTable
 from noisewright.privacy.budget import Privacy
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import Array, Workload
 from noisewright.workload.store import decode_workload, encode_workload
 
 LEVEL = 0.95
-
-
-@dataclass(frozen=True, eq=False)
-class LocalForecast:
-    """Errors in counts of people, for so many people spread evenly over the cells.
-
-    `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
-    once. `worst_rmse` is the root mean square error on the worst table of as many people.
-    """
-
-    people: int
-    std: FloatArray
-    halfwidth: FloatArray
-    simultaneous_halfwidth: FloatArray
-    rmse: float
-    max: float
-    worst_rmse: float
-
-    def summary(self) -> dict[str, Any]:
-        """The figures that fit on a line."""
-        names = ("people", "rmse", "max", "worst_rmse")
-        return {name: getattr(self, name) for name in names}
+SHUFFLE_DELTA = 1e-9
+"""The δ at which summaries state what shuffled reports promise together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +54,8 @@ class LocalPlan:
     """A strategy for a workload: its clients, its errors and its estimates.
 
     `privacy` always speaks of replacing one person: a report hides which value its person holds.
+    `people` and `alpha`, where the plan was made for them, are what forecasts are about unless told
+    otherwise.
     """
 
     workload: Workload
@@ -81,6 +65,8 @@ class LocalPlan:
     strategy: Strategy
     seconds: float = 0.0
     runners_up: tuple[Mapping[str, Any], ...] = ()
+    people: int | None = None
+    alpha: float | None = None
     counter: Counter | None = None
 
     def __post_init__(self) -> None:
@@ -123,6 +109,8 @@ class LocalPlan:
 
         Without a domain, the table's column `cell` holds the number of each person's cell.
         """
+        if isinstance(table, str | Path):
+            check_apart(output, table)
         domain = self.domain or _numbered(self.strategy.size)
         domain.require_reviewed()
         engine = counter or self.counter
@@ -150,22 +138,24 @@ class LocalPlan:
         """The queries as they are answered, without the weights of named questions."""
         return describe.plain_workload(self.workload)
 
-    def sample_complexity(self, alpha: float = ALPHA) -> float:
+    def sample_complexity(self, alpha: float | None = None) -> float:
         """People needed for a worst-case variance of `alpha` per query, of proportions."""
-        return self.analysis.sample_complexity(alpha)
+        told = self.alpha if alpha is None else alpha
+        return self.analysis.sample_complexity(ALPHA if told is None else told)
 
-    def people_for(self, alpha: float = ALPHA) -> int:
+    def people_for(self, alpha: float | None = None) -> int:
         """The same as a whole number of people."""
         return max(1, ceil(self.sample_complexity(alpha)))
 
-    def forecast(self, people: int, *, population: bool = False) -> LocalForecast:
+    def forecast(self, people: int | None = None, *, population: bool = False) -> LocalForecast:
         """Expected error of every answer from so many people."""
-        count, asked = _checked_people(people), self.plain_workload
+        count = check_people(self.people if people is None else people)
+        asked = self.plain_workload
         listed = self.strategy.lists_cells
         even = np.full(self.strategy.size, count / self.strategy.size) if listed else None
         variances = query_variances(self.strategy, asked, count)
         if population:
-            variances = variances + sampling_variances(asked, count, even)
+            variances = variances + sampling_variances(self.strategy, asked, count)
         std = np.sqrt(np.maximum(variances, 0.0))
         joint = joint_multiplier(self.strategy, asked, None if population else even, LEVEL)
         return LocalForecast(
@@ -186,7 +176,7 @@ class LocalPlan:
             raise InvalidParameter(
                 "mechanism", self.mechanism, "is not pure: the bound needs pure local privacy"
             )
-        return shuffled(self.epsilon, _checked_people(people), delta)
+        return shuffled(self.epsilon, check_people(people), delta)
 
     # --- collection ---------------------------------------------------------------------------
 
@@ -274,7 +264,7 @@ class LocalPlan:
         """The named parts of the answers."""
         return describe.answer_tables(self.workload)
 
-    def table_errors(self, people: int) -> list[tuple[Any, ...]]:
+    def table_errors(self, people: int | None = None) -> list[tuple[Any, ...]]:
         """Per table: name, queries, rmse, largest standard error, and largest half-widths."""
         forecast = self.forecast(people)
         widths = forecast.halfwidth, forecast.simultaneous_halfwidth
@@ -305,8 +295,13 @@ class LocalPlan:
         )
 
     def summary(self) -> dict[str, Any]:
-        """The figures scripts rely on, at α = 0.01."""
+        """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
         better = best_prior_bound(self.workload, self.epsilon)
+        asked: dict[str, Any] = {}
+        if self.alpha is not None:
+            asked |= {"alpha": self.alpha, "people_needed": self.people_for()}
+        if self.people is not None:
+            asked |= {**self.forecast().summary(), "shuffled": self._shuffled(self.people)}
         return {
             **self.comparison.to_dict(),
             "sample_complexity_prior_bound": better and better.sample_complexity(ALPHA),
@@ -316,7 +311,16 @@ class LocalPlan:
             "report_bytes": self.format.length,
             "plan": self.format.name,
             "runners_up": [dict(row) for row in self.runners_up],
+            **asked,
         }
+
+    def _shuffled(self, people: int) -> dict[str, float | None] | None:
+        """What shuffled reports promise together, where the bound says anything."""
+        try:
+            promise = self.amplified(people, SHUFFLE_DELTA)
+        except NoisewrightError:
+            return None
+        return {"epsilon": promise.epsilon, "delta": promise.delta}
 
     def save(self, path: Any) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
@@ -332,6 +336,8 @@ class LocalPlan:
             "strategy": settings,
             "seconds": self.seconds,
             "runners_up": [dict(row) for row in self.runners_up],
+            "people": self.people,
+            "alpha": self.alpha,
         }
         arrays |= {f"{_PREFIX}{name}": array for name, array in own.items()}
         write_plan(path, "local", header, arrays)
@@ -351,6 +357,8 @@ def load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalP
         strategy=unpack(header["strategy"], own),
         seconds=header["seconds"],
         runners_up=tuple(header["runners_up"]),
+        people=header.get("people"),
+        alpha=header.get("alpha"),
     )
 
 
@@ -359,13 +367,6 @@ def _numbered(size: int) -> Domain:
     if size > LARGEST_VECTOR:
         raise TooLarge(f"{size:.3g} cells by number are too many; plan with a domain")
     return Domain([Numeric.integers("cell", 0, size - 1)])
-
-
-def _checked_people(people: int) -> int:
-    whole = isinstance(people, int | np.integer) and not isinstance(people, bool)
-    if not whole or people < 1:
-        raise InvalidParameter("people", people, "must be a whole number >= 1", "say how many")
-    return int(people)
 
 
 def _bounds(found: Estimates) -> Bounds:

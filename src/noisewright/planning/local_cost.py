@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from noisewright.errors import NoisewrightError
+import numpy as np
+
+from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis import Analysis
 from noisewright.local.bound import LowerBound, lower_bound, optimised_prior
-from noisewright.local.catalogue import table_gram
-from noisewright.workload.base import Workload
+from noisewright.local.grams import table_gram
+from noisewright.workload.base import FloatArray, Workload
 
 ALPHA = 0.01
 """The normalised variance at which people are counted unless told otherwise."""
@@ -75,3 +77,33 @@ def best_prior_bound(workload: Workload, epsilon: float) -> LowerBound | None:
     if not 2 <= workload.size <= _PRIOR_CELLS:
         return None
     return optimised_prior(workload, epsilon)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class LocalForecast:
+    """Errors in counts of people, for so many people spread evenly over the cells.
+
+    `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
+    once. `worst_rmse` is the root mean square error on the worst table of as many people.
+    """
+
+    people: int
+    std: FloatArray
+    halfwidth: FloatArray
+    simultaneous_halfwidth: FloatArray
+    rmse: float
+    max: float
+    worst_rmse: float
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that fit on a line."""
+        names = ("people", "rmse", "max", "worst_rmse")
+        return {name: getattr(self, name) for name in names}
+
+
+def check_people(people: int | None) -> int:
+    """A whole number of people."""
+    whole = isinstance(people, int | np.integer) and not isinstance(people, bool)
+    if people is None or not whole or people < 1:
+        raise InvalidParameter("people", people, "must be a whole number >= 1", "say how many")
+    return int(people)

@@ -10,11 +10,12 @@ import numpy as np
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
+from noisewright.local.analysis import check_alpha
 from noisewright.local.catalogue import MECHANISMS, Candidate, candidates
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.histogram import check_cells
 from noisewright.planning.local import LocalPlan
-from noisewright.planning.local_cost import ALPHA, LocalComparison, known_bound
+from noisewright.planning.local_cost import ALPHA, LocalComparison, check_people, known_bound
 from noisewright.planning.local_search import OPTIMISED, Search, optimised
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
@@ -26,15 +27,23 @@ def plan_local(
     privacy: Privacy,
     mechanism: str = "auto",
     domain: Domain | None = None,
+    *,
+    people: int | None = None,
+    alpha: float | None = None,
     **search: Any,
 ) -> LocalPlan:
     """The plan of the named mechanism, or of the one with the smallest worst-case variance.
 
+    `people` and `alpha` are what the plan's summary and forecasts are then about.
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
     search for an optimised strategy, which is public and the same for the same seed.
     """
     began = time.perf_counter()
     settings = _search(search)
+    if people is not None:
+        check_people(people)
+    if alpha is not None:
+        check_alpha(alpha)
     domain = _checked_domain(asked, domain)
     promise = local_privacy(privacy)
     ranked = _ranked(asked, promise, mechanism, settings)
@@ -50,6 +59,8 @@ def plan_local(
         strategy=best.analysis.strategy,
         seconds=time.perf_counter() - began,
         runners_up=tuple(_runner_up(c) for c in ranked[1:] if c.analysis is not None),
+        people=people,
+        alpha=alpha,
     )
 
 

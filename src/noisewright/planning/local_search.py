@@ -9,7 +9,8 @@ from pathlib import Path
 
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis import Analysis
-from noisewright.local.catalogue import Candidate, table_gram
+from noisewright.local.catalogue import Candidate
+from noisewright.local.grams import table_gram
 from noisewright.local.optimise import Progress, optimise
 from noisewright.workload.base import Workload
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bound import lower_bound, prior_bound
-from noisewright.local.catalogue import table_gram
 from noisewright.local.dense import check_prior
 from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.grams import table_gram
 from noisewright.local.strategy import Strategy
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Array, FloatArray, Workload

@@ -1,0 +1,136 @@
+"""Marginal tables that make sense together: none negative, and equal where they overlap.
+
+Post-processing only. Tables are taken apart into interactions: the part of a table that depends on
+a set of its attributes and averages out over each of them. Tables agree when all that hold an
+interaction hold the same one. No table over the whole domain is formed, nor promised to exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.estimate.nonnegative import project_to_total
+from noisewright.workload.base import FloatArray
+
+Block = tuple[int, ...]
+"""Some attributes, in increasing order."""
+
+
+def subsets(block: Block) -> list[Block]:
+    """All non-empty subsets."""
+    ordered = tuple(sorted(block))
+    return [s for k in range(1, len(ordered) + 1) for s in combinations(ordered, k)]
+
+
+def interaction(tensors: FloatArray, axes: Block) -> FloatArray:
+    """Sum tables down to some axes (the first numbers the tables), and centre along each."""
+    dropped = tuple(k for k in range(1, tensors.ndim) if k - 1 not in axes)
+    kept = tensors.sum(axis=dropped)
+    for axis in range(1, kept.ndim):
+        kept = kept - kept.mean(axis=axis, keepdims=True)
+    return np.asarray(kept)
+
+
+def agreeing_tables(
+    sizes: Sequence[int],
+    tables: Mapping[Block, FloatArray],
+    std: Mapping[Block, float],
+    total: float,
+    steps: int = 3000,
+    tolerance: float = 1e-7,
+) -> dict[Block, FloatArray]:
+    """The nearest tables of `total` people that are not negative and agree where they overlap.
+
+    `tables` agree already; distances are weighted by 1/`std`² of each. Dykstra's projections on
+    both conditions in turn; non-negativity is exact at the end, agreement to `tolerance`·`total`.
+    """
+    groups = _groups(tuple(sizes), tables, std)
+    now = [group.values for group in groups]
+    kept, turned = now, [np.zeros_like(values) for values in now]
+    for _ in range(steps):
+        moved = [values + extra for values, extra in zip(now, turned, strict=True)]
+        kept = [project_to_total(values, total) for values in moved]
+        turned = [a - b for a, b in zip(moved, kept, strict=True)]
+        now = _agreed(groups, kept, total)
+        gaps = [float(np.abs(a - b).max()) for a, b in zip(now, kept, strict=True)]
+        if max(gaps) <= tolerance * max(total, 1.0):
+            break
+    return {
+        block: row
+        for group, rows in zip(groups, kept, strict=True)
+        for block, row in zip(group.blocks, rows, strict=True)
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One interaction of every table of a group: its axes, its places, and what it weighs there."""
+
+    axes: Block
+    index: npt.NDArray[np.int64]
+    weight: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Tables of one shape, handled together; interactions lie in one long vector for all groups."""
+
+    shape: tuple[int, ...]
+    blocks: tuple[Block, ...]
+    values: FloatArray
+    parts: tuple[_Part, ...]
+
+
+def _groups(
+    sizes: tuple[int, ...], tables: Mapping[Block, FloatArray], std: Mapping[Block, float]
+) -> list[_Group]:
+    shapes: dict[tuple[int, ...], list[Block]] = {}
+    for block in tables:
+        shapes.setdefault(tuple(sizes[i] for i in block), []).append(block)
+    offsets, length = {}, 0
+    for block in sorted({part for table in tables for part in subsets(table)}):
+        offsets[block] = length
+        length += prod(sizes[i] for i in block)
+    largest = max(std.values(), default=0.0) or 1.0
+    groups = []
+    for shape, blocks in shapes.items():
+        values = np.stack([np.ravel(tables[block]) for block in blocks])
+        weights = np.array([(largest / (std[block] or largest)) ** 2 for block in blocks])
+        parts = []
+        for axes in subsets(tuple(range(len(shape)))):
+            cells = prod(shape[k] for k in axes)
+            firsts = np.array([offsets[tuple(block[k] for k in axes)] for block in blocks])
+            parts.append(
+                _Part(axes, firsts[:, None] + np.arange(cells), weights * cells / prod(shape))
+            )
+        groups.append(_Group(shape, tuple(blocks), values, tuple(parts)))
+    return groups
+
+
+def _agreed(groups: list[_Group], values: list[FloatArray], total: float) -> list[FloatArray]:
+    """The nearest tables that agree: every interaction is the weighted mean of what they say."""
+    length = 1 + max((int(p.index.max()) for group in groups for p in group.parts), default=0)
+    sums, shares = np.zeros(length), np.full(length, np.finfo(float).tiny)
+    for group, rows in zip(groups, values, strict=True):
+        tensors = rows.reshape(-1, *group.shape)
+        for part in group.parts:
+            said = interaction(tensors, part.axes).reshape(part.index.shape)
+            places, weight = part.index.ravel(), np.repeat(part.weight, part.index.shape[1])
+            sums += np.bincount(places, weight * said.ravel(), minlength=length)
+            shares += np.bincount(places, weight, minlength=length)
+    means = sums / shares
+    result = []
+    for group in groups:
+        built = np.full((len(group.blocks), *group.shape), total / prod(group.shape))
+        for part in group.parts:
+            kept = [n if k in part.axes else 1 for k, n in enumerate(group.shape)]
+            share = part.index.shape[1] / prod(group.shape)
+            built += means[part.index].reshape(-1, *kept) * share
+        result.append(built.reshape(len(group.blocks), -1))
+    return result

@@ -1,0 +1,108 @@
+"""How wrong answers are: variances at given data or at the worst, and joint intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noisewright.errors import TooLarge
+from noisewright.estimate.intervals import (
+    normal_multiplier,
+    sidak_multiplier,
+    simultaneous_multiplier,
+)
+from noisewright.local.grams import table_gram
+from noisewright.local.histogram import CentredStrategy
+from noisewright.local.strategy import DENSE_SIZE, Strategy
+from noisewright.local.tables import TableData, TableStrategy
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.quadratics import row_squares
+
+_SIMULATED_CELLS = 512
+_SIMULATED_ENTRIES = 2**20
+_TRIED_CELLS = 256
+_QUADRATIC_WORK = 2**36  # multiplications: some ten seconds
+_LISTED_ENTRIES = 2**24
+
+
+def query_variances(
+    strategy: Strategy, workload: Workload, people: int, histogram: FloatArray | None = None
+) -> FloatArray:
+    """Variance of every answer at a histogram, or at evenly spread people where none is given.
+
+    Where a strategy has no formula for single queries at this size, each is given the mean over
+    queries, which is exact for all of them together.
+    """
+    dense = not isinstance(strategy, CentredStrategy) and workload.size <= DENSE_SIZE
+    try:
+        if dense and workload.queries * workload.size**2 > _QUADRATIC_WORK:
+            raise TooLarge("a quadratic form for each of these queries takes minutes")
+        if histogram is None:
+            return strategy.uniform_query_variances(workload, people)
+        return strategy.query_variances(workload, histogram)
+    except TooLarge:
+        average = strategy.average_variance(table_gram(workload))
+        return np.full(workload.queries, people * average / workload.queries)
+
+
+def worst_query_variances(strategy: Strategy, workload: Workload, people: int) -> FloatArray:
+    """The largest variance of every answer over all tables of so many people.
+
+    The worst table holds people of one kind, which differs by query: exact for histogram mechanisms
+    and by trying all kinds on small domains. Beyond, the largest variance of all answers together,
+    which no single answer exceeds.
+    """
+    if isinstance(strategy, CentredStrategy) and _has_plain_formula(strategy):
+        if workload.queries * workload.size <= _LISTED_ENTRIES:
+            w = workload.dense()
+            centred = (w - w.mean(axis=1, keepdims=True)) ** 2
+            own = (strategy.own_spread * centred).max(axis=1)
+            return np.asarray(people * (strategy.spread * centred.sum(axis=1) + own))
+    elif workload.size <= _TRIED_CELLS:
+        kinds = np.eye(workload.size) * people
+        tried = np.array([strategy.query_variances(workload, kind) for kind in kinds])
+        return np.asarray(tried.max(axis=0))
+    return np.full(workload.queries, people * strategy.worst_variance(table_gram(workload)))
+
+
+def _has_plain_formula(strategy: Strategy) -> bool:
+    """Hashing to more than two values adds terms for cells in line."""
+    return getattr(strategy, "buckets", 2) == 2
+
+
+def sampling_variances(
+    strategy: Strategy, workload: Workload, people: int, histogram: FloatArray | None = None
+) -> FloatArray:
+    """What the drawing of these people from a large population adds to each variance.
+
+    At a histogram, or at evenly spread people where none is given.
+    """
+    if isinstance(strategy, TableStrategy) and strategy.by_tables:
+        return TableData.even(strategy, workload, people).sampling_variances()
+    x = np.full(workload.size, people / workload.size) if histogram is None else histogram
+    return np.asarray(row_squares(workload, x) - workload.matvec(x) ** 2 / people)
+
+
+def joint_multiplier(
+    strategy: Strategy, workload: Workload, histogram: FloatArray | None, level: float
+) -> float:
+    """Standard errors either side that cover all answers at once.
+
+    Simulated from the covariance of the histogram on small domains; elsewhere Šidák's bound, which
+    holds whatever the correlation. Sums over many reports are Gaussian to any practical precision.
+    """
+    large = workload.queries * workload.size > _SIMULATED_ENTRIES
+    if histogram is None or large or workload.size > _SIMULATED_CELLS:
+        return sidak_multiplier(workload.queries, level)
+    values, vectors = np.linalg.eigh(strategy.covariance(histogram))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    spread = np.asarray(workload.matvec(root))
+    std = np.sqrt((spread**2).sum(axis=1))
+    scaled = spread / np.where(std > 1e-9 * max(float(std.max()), 1e-300), std, np.inf)[:, None]
+
+    def draw(count: int, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(rng.standard_normal((count, workload.size)) @ scaled.T)
+
+    # Nothing here touches reports beyond the fitted histogram, so a fixed seed is right.
+    rng = np.random.default_rng(0)
+    joint = simultaneous_multiplier(draw, level, draws=4000, rng=rng)
+    return max(joint, normal_multiplier(level))
