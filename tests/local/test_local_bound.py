@@ -12,6 +12,8 @@ WORKLOADS = [
     "identity:12",
     "total:7",
     "prefix:30",
+    "ranges:2",
+    "ranges:30",
     "ranges:31",
     "allmarginals:2^4",
     "marginals:2^4:2",
@@ -30,16 +32,6 @@ def test_spectrum_is_that_of_the_centred_workload(text):
     dense = w.dense()
     singular = np.linalg.svd(dense - dense.mean(axis=1, keepdims=True), compute_uv=False)
     assert spectrum.centred_spectrum(w.gram()).nuclear == pytest.approx(singular.sum(), abs=1e-6)
-
-
-def test_ranges_at_scale_stay_just_below_the_exact_spectrum(monkeypatch):
-    gram = workload("ranges:600").gram()
-    exact = spectrum.centred_spectrum(gram).nuclear
-    monkeypatch.setattr(spectrum, "DENSE_SIZE", 100)
-    monkeypatch.setattr(spectrum, "_EXACT_ROOTS", 64)
-    below = spectrum.centred_spectrum(gram)
-    assert not below.exact
-    assert 0.995 * exact < below.nuclear <= exact * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 4.0, 15.0])

@@ -10,6 +10,8 @@ from scipy.sparse import csr_array
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload import Explicit, Kron, Marginals, OnAttributes, Prefix, Ranges, workload
+from noisewright.workload import gram as gram_module
+from noisewright.workload.gram import MarginalGram
 from oracles.workloads import TEXTS, matrix
 
 
@@ -167,3 +169,21 @@ def test_the_public_name_is_callable_before_and_after_the_room_is_imported() -> 
 
     assert nw.workload("prefix:3").shape == (3, 3)
     assert nw.workload("prefix:4").shape == (4, 4)
+
+
+@pytest.mark.parametrize("text", ["marginals:3x1x2x4:2", "marginals:2^4:<=3", "marginals:2^7:3"])
+def test_marginal_gram_is_that_of_its_rows_by_every_way(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    w = workload(text)
+    gram, rows = w.gram(), w.dense()
+    assert isinstance(gram, MarginalGram)
+    expected = rows.T @ rows
+    x = np.random.default_rng(3).standard_normal((w.size, 2))
+    for few in (0, 10**6):
+        monkeypatch.setattr(gram_module, "_FEW_TABLES", few)
+        np.testing.assert_allclose(gram.matvec(x), expected @ x, atol=1e-9)
+        np.testing.assert_allclose(gram.matvec(x[:, 0]), expected @ x[:, 0], atol=1e-9)
+    np.testing.assert_allclose(gram.dense(), expected, atol=1e-12)
+    monkeypatch.setattr(gram_module, "_MOST_ATTRIBUTES", 0)
+    np.testing.assert_allclose(gram.dense(), expected, atol=1e-12)

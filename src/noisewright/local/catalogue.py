@@ -20,12 +20,13 @@ from noisewright.local.hashing import LocalHashing
 from noisewright.local.hierarchical import hierarchical
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection, UnaryEncoding
-from noisewright.local.strategy import Strategy
+from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.union import union
 from noisewright.local.vector import matrix_l1, matrix_l2
 from noisewright.workload.base import Workload
 
 _MOST_CELLS = 2**24
+_QUICK_MATRICES = 1024
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,17 @@ class LocalMechanism:
     quick_cells: int | None = None
     """Cells up to which it is quick enough to be tried without being named."""
 
+    by_matrices: bool = False
+    """Whether, up to 4096 cells, its error may be found by matrices over pairs of them."""
+
     def refuses(self, delta: float | None, cells: int, named: bool) -> str | None:
         """Why the mechanism does not suit the budget or is not tried, or None."""
         if self.needs_delta and delta is None:
             return "Gaussian noise gives no pure privacy; give a delta"
         if self.quick_cells is not None and cells > self.quick_cells and not named:
             return f"takes long above {self.quick_cells} cells; plan it by name"
+        if self.by_matrices and _QUICK_MATRICES < cells <= DENSE_SIZE and not named:
+            return f"takes long at {cells} cells; plan it by name"
         return None
 
 
@@ -85,10 +91,22 @@ MECHANISMS: dict[str, LocalMechanism] = {
             "rappor", "one bit per cell, truth and lie alike", _cells(UnaryEncoding, symmetric=True)
         ),
         LocalMechanism("unary", "one bit per cell, zeros better hidden", _cells(UnaryEncoding)),
-        LocalMechanism("hadamard", "half of a block of Hadamard rows", _cells(HadamardResponse)),
+        LocalMechanism(
+            "hadamard",
+            "half of a block of Hadamard rows",
+            _cells(HadamardResponse),
+            by_matrices=True,
+        ),
         LocalMechanism("subset-selection", "a random set of cells", _cells(SubsetSelection)),
-        LocalMechanism("local-hashing", "a random hash of the cell", _cells(LocalHashing)),
-        LocalMechanism("hierarchical", "one level of a tree of blocks", _from_gram(hierarchical)),
+        LocalMechanism(
+            "local-hashing", "a random hash of the cell", _cells(LocalHashing), by_matrices=True
+        ),
+        LocalMechanism(
+            "hierarchical",
+            "one level of a tree of blocks",
+            _from_gram(hierarchical),
+            by_matrices=True,
+        ),
         LocalMechanism("fourier", "the sign of one Walsh character", _from_gram(fourier)),
         LocalMechanism("union", "one of the tables asked", _from_gram(union)),
         LocalMechanism("matrix-l1", "a vector with Laplace noise", matrix_l1, quick_cells=128),

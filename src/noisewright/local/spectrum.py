@@ -29,9 +29,6 @@ from noisewright.workload.gram import (
 DENSE_SIZE = 4096
 """Largest Gram matrix that is diagonalised outright."""
 
-_EXACT_ROOTS = 512
-_SECULAR_ENTRIES = 2**25  # roots times cells: a second or so of bisection
-
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
@@ -54,10 +51,10 @@ class Spectrum:
         return Spectrum(factor * self.values, self.counts, self.exact)
 
 
-def _single(values: FloatArray, exact: bool = True) -> Spectrum:
+def _single(values: FloatArray) -> Spectrum:
     # Rounding noise on zero eigenvalues would add its square root to a bound that must hold.
     noise = 1e-13 * values.max(initial=0.0)
-    return Spectrum(np.where(values > noise, values, 0.0), np.ones(len(values)), exact)
+    return Spectrum(np.where(values > noise, values, 0.0), np.ones(len(values)))
 
 
 def _dense_spectrum(gram: Gram) -> Spectrum:
@@ -95,20 +92,13 @@ def _(gram: PrefixGram) -> Spectrum:
 
 @centred_spectrum.register
 def _(gram: RangesGram) -> Spectrum:
-    # Σ_{a<b} (S_b − S_a)² = (n+1) ΣS² − (ΣS)² over prefix sums S with fixed ends: the prefix
-    # spectrum times n+1, less one rank that touches the odd sine modes only.
+    # Σ_{a<b} (S_b − S_a)² = (n+1) ΣS² − (ΣS)² over prefix sums S with fixed ends. Eigenvectors that
+    # sum to zero are sine waves of whole periods; the others, 1 − cos(θ(j − n/2))/cos(θn/2), meet
+    # (ΣS)² where sin(θ(n+1)/2) = 0. The eigenvalue at frequency θ is (n+1)/(2 − 2 cos θ).
     n = gram.size
-    if n <= DENSE_SIZE:
-        return _dense_spectrum(gram)
-    laplacian = _path_laplacian(n)
-    k = np.arange(1, n)
-    odd = k % 2 == 1
-    d = (n + 1) / laplacian[odd]
-    z2 = (2.0 / n) / np.tan(np.pi * k[odd] / (2 * n)) ** 2 / laplacian[odd]
-    below = np.append(d[1:], 0.0)  # interlacing: each root lies above the next pole
-    count = min(_EXACT_ROOTS, len(d) - 1, max(1, _SECULAR_ENTRIES // n))
-    below[:count] = _secular_roots(d, z2, count)
-    return _single(np.concatenate([(n + 1) / laplacian[~odd], below]), exact=False)
+    waves = np.arange(1, (n - 1) // 2 + 1) / n
+    others = np.arange(1, n // 2 + 1) / (n + 1)
+    return _single((n + 1) / (4 * np.sin(np.pi * np.concatenate([waves, others])) ** 2))
 
 
 @centred_spectrum.register
@@ -180,15 +170,3 @@ def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatAr
 
 def _path_laplacian(n: int) -> FloatArray:
     return np.asarray(4.0 * np.sin(np.pi * np.arange(1, n) / (2 * n)) ** 2)
-
-
-def _secular_roots(d: FloatArray, z2: FloatArray, count: int) -> FloatArray:
-    """Lower ends of the largest eigenvalues of Diag(d) − zzᵀ, by bisection between the poles."""
-    low, high = d[1 : count + 1].copy(), d[:count].copy()
-    for _ in range(60):
-        middle = (low + high) / 2
-        with np.errstate(divide="ignore"):
-            f = 1.0 - (z2[None, :] / (d[None, :] - middle[:, None])).sum(axis=1)
-        # 1 − Σ z²/(d − μ) falls from +∞ just above a pole to −∞ just below the next one.
-        low, high = np.where(f > 0, middle, low), np.where(f > 0, high, middle)
-    return low

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -14,6 +13,9 @@ import numpy as np
 from noisewright.errors import TooLarge
 from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray
 from noisewright.workload.tensor import apply_along_axes, column_kron, sum_out, walsh_hadamard
+
+_MOST_ATTRIBUTES = 20  # a number for every set of them
+_FEW_TABLES = 64
 
 
 class Gram(ABC):
@@ -299,12 +301,41 @@ class MarginalGram(Gram):
         return prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
-        """Product with `x`: each table summed out and spread back."""
+        """Product with `x`: each table summed out and spread back; many tables by characters."""
         tensor = x.reshape(*self.sizes, -1)
+        if len(self.weights) > _FEW_TABLES and len(self.sizes) <= _MOST_ATTRIBUTES:
+            axes = tuple(range(len(self.sizes)))
+            waves = np.fft.fftn(tensor, axes=axes)
+            parts = np.ix_(*((np.arange(size) > 0).astype(np.int64) for size in self.sizes))
+            waves *= self._on_sets(self.eigenvalues)[parts][..., None]
+            return np.asarray(np.fft.ifftn(waves, axes=axes).real.reshape(x.shape))
         result = np.zeros(tensor.shape, dtype=np.result_type(x.dtype, np.float64))
         for table, weight in self.weights.items():
             result += weight * sum_out(tensor, self.sizes, table, keepdims=True)
         return result.reshape(x.shape)
+
+    def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
+        """The matrix itself: an entry is the weight of the tables in which two cells agree."""
+        if self.size**2 > limit or len(self.sizes) > _MOST_ATTRIBUTES:
+            return super().dense(limit)
+        sums = self._on_sets(self.weights)
+        for axis in range(len(self.sizes)):
+            sums = np.cumsum(sums, axis=axis)
+        agreement = np.zeros((self.size, self.size), dtype=np.int64)
+        for values in np.unravel_index(np.arange(self.size), self.sizes):
+            agreement <<= 1
+            agreement += values[:, None] == values[None, :]
+        return np.asarray(sums.ravel()[agreement])
+
+    def _on_sets(self, values: Mapping[tuple[int, ...], float]) -> FloatArray:
+        """A value for every set of attributes, zero unless given, as a tensor of 0 and 1."""
+        result = np.zeros((2,) * len(self.sizes))
+        for table, value in values.items():
+            inside = [0] * len(self.sizes)
+            for axis in table:
+                inside[axis] = 1
+            result[tuple(inside)] += value
+        return result
 
     def diagonal(self) -> FloatArray:
         """Every cell lies in one cell of each table."""
@@ -323,15 +354,19 @@ class MarginalGram(Gram):
     def eigenvalues(self) -> Mapping[tuple[int, ...], float]:
         """Eigenvalue on the interaction block of each set of attributes in the closure.
 
-        Every table adds to all its subsets: one pass over tables, whatever their number.
+        Every table adds to all its subsets, one attribute left out at a time.
         """
         result = dict.fromkeys(self.closure, 0.0)
         for table, weight in self.weights.items():
-            ordered = tuple(sorted(table))
-            share = weight * (self.size // prod(self.sizes[i] for i in ordered))
-            for order in range(len(ordered) + 1):
-                for block in combinations(ordered, order):
-                    result[block] += share
+            share = self.size // prod(self.sizes[i] for i in table)
+            result[tuple(sorted(table))] += weight * share
+        holding: dict[int, list[tuple[int, ...]]] = {}
+        for block in self.closure:
+            for axis in block:
+                holding.setdefault(axis, []).append(block)
+        for axis, blocks in holding.items():
+            for block in blocks:
+                result[tuple(i for i in block if i != axis)] += result[block]
         return result
 
     def eigenvalue(self, block: tuple[int, ...]) -> float:

@@ -21,6 +21,7 @@ from noisewright.workload.base import FloatArray
 
 _SAMPLE = 2**14
 _LITTLE = 3e-5
+_PATIENCE = 6
 
 
 class EigenvalueProblem(Protocol):
@@ -75,14 +76,14 @@ def flip_cells(
         promise = _promise(problem, state)
         levels = _upper_levels(promise, fraction)
         moved = _State(problem, state.patterns ^ (promise > levels), orbits.shares)
+        idle = idle + 1 if moved.value > state.value * (1 - _LITTLE) else 0
         if moved.value < state.value:
-            idle = idle + 1 if moved.value > state.value * (1 - _LITTLE) else 0
             state, fraction = moved, min(1.3 * fraction, 0.5)
         else:
             fraction /= 2
         if control.step("cells", problem.variance(state.value)):
             break
-        if fraction * n < 1 or idle == 4:
+        if fraction * n < 1 or idle == _PATIENCE:
             break
     return Orbits(orbits.group, state.patterns, orbits.shares, orbits.epsilon)
 

@@ -29,6 +29,9 @@ from noisewright.workload.gram import (
 )
 
 DENSE_SIZE = 4096
+AVERAGED_SIZE = 1024
+"""Largest matrix of unknown form that is averaged over translates, to see what that loses."""
+
 _TOLERANCE = 1e-9
 
 
@@ -61,7 +64,7 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
     """χ*Mχ/n at the kept characters: all that an invariant strategy's average error depends on."""
     known = decompose(gram, group)
     if known is None:
-        if gram.size > DENSE_SIZE:
+        if gram.size > AVERAGED_SIZE:
             return None
         return _energies_of(_average_column(gram.dense(), group), group)
     energies = known.eigenvalues.copy()
@@ -69,16 +72,6 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
         energies += known.ramp * group.power(ramp_vector(group.cells)[None])[0] / group.cells
         energies[0] = 0.0
     return energies
-
-
-def dense_gram(gram: Gram) -> FloatArray:
-    """The matrix itself; families of many tables by their eigenvalues, not table by table."""
-    if isinstance(gram, MarginalGram):
-        group = Translations(tuple(gram.sizes))
-        known = decompose(gram, group)
-        if known is not None:
-            return group.apply(known.eigenvalues, np.eye(gram.size))
-    return gram.dense()
 
 
 def possible_groups(gram: Gram) -> list[Translations]:
@@ -158,11 +151,11 @@ def _(gram: MarginalGram, group: Translations) -> Decomposition | None:
     if group.sizes != tuple(gram.sizes):
         return None
     tensor = np.zeros(group.shape)
-    for block in gram.closure:
-        inside = tuple(
-            slice(1, None) if axis in block else slice(0, 1) for axis in range(len(gram.sizes))
-        )
-        tensor[inside] = gram.eigenvalue(block)
+    for block, eigenvalue in gram.eigenvalues.items():
+        inside = [slice(0, 1)] * len(gram.sizes)
+        for axis in block:
+            inside[axis] = slice(1, None)
+        tensor[tuple(inside)] = eigenvalue
     return Decomposition(tensor.ravel())
 
 

@@ -161,8 +161,10 @@ def _proposals(
 
 
 def _distinct(patterns: BoolArray) -> BoolArray:
-    packed = np.unique(np.packbits(patterns, axis=1), axis=0)
-    return np.unpackbits(packed, axis=1, count=patterns.shape[1]).astype(bool)
+    """The patterns without repetitions, in order of first appearance."""
+    packed = np.packbits(patterns, axis=1)
+    first = {row.tobytes(): index for index, row in reversed(list(enumerate(packed)))}
+    return np.asarray(patterns[sorted(first.values())])
 
 
 def _pruned(

@@ -15,17 +15,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.dense import MatrixStrategy
-from noisewright.local.fourier import fourier
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.hierarchical import hierarchical
+from noisewright.local.optimise.classics import never_worse
 from noisewright.local.optimise.control import Control, Progress
 from noisewright.local.optimise.invariants import (
     Decomposition,
     character_energies,
     decompose,
-    dense_gram,
     possible_groups,
 )
 from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
@@ -47,13 +44,12 @@ from noisewright.local.sets import SubsetSelection
 from noisewright.local.spectrum import centred_spectrum
 from noisewright.local.strategy import DENSE_SIZE, Arrays, Strategy
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import DenseGram, Gram
+from noisewright.workload.gram import Gram
 
 Structure = Literal["auto", "dense", "translations", "ordered"]
 
 _NEARLY_INVARIANT = 1.01
 _FEWEST_BINS = 8
-_COMPARED_SIZE = 1024
 
 
 @dataclass(frozen=True)
@@ -153,7 +149,7 @@ def optimise(
     rng = np.random.default_rng(seed)
     arrays = None if state is None else state[1]
     strategy = _search(task, preset, structure, rng, control, arrays)
-    mechanism, strategy = _never_worse(task, strategy)
+    mechanism, strategy = never_worse(task, strategy)
     status = _status(task, strategy, control)
     result = _result(task, strategy, mechanism, status, control)
     if kept is not None and status == "finished":
@@ -241,7 +237,7 @@ def _symmetric(task: Task, told: bool) -> SymmetricProblem | None:
     best: tuple[float, SymmetricProblem] | None = None
     for group in possible_groups(task.gram):
         energies = character_energies(task.gram, group)
-        if energies is None or (task.size > DENSE_SIZE and decompose(task.gram, group) is None):
+        if energies is None:
             continue
         invariant = float((np.sqrt(energies) * group.counts)[1:].sum())
         loss = (invariant / nuclear) ** 2 if nuclear > 0 else 1.0
@@ -287,7 +283,7 @@ def _dense(
     state: Arrays | None,
 ) -> Strategy:
     n = task.size
-    gram = dense_gram(task.gram)
+    gram = task.gram.dense()
     effort = preset.dense.within(control.remaining, n)
     if effort is None:
         return SubsetSelection(n, task.epsilon)  # not even one step of a search fits the time
@@ -304,37 +300,3 @@ def _dense(
 def _told(prior: FloatArray) -> FloatArray | None:
     """None for the uniform prior, which a strategy need not be told."""
     return None if np.ptp(prior) < 1e-12 else prior
-
-
-# --- never worse ---------------------------------------------------------------------------------
-
-
-def _never_worse(task: Task, strategy: Strategy) -> tuple[str, Strategy]:
-    """The strategy found, or the classical one that beats it."""
-    best, name = task.value(strategy), "optimised"
-    if best <= task.floor * (1 + 1e-9):
-        return name, strategy
-    for candidate, build in _classics(task).items():
-        try:
-            built = build()
-            value = task.value(built)
-        except NoisewrightError:
-            continue
-        if value < best * (1 - 1e-9):
-            best, name, strategy = value, candidate, built
-    return name, strategy
-
-
-def _classics(task: Task) -> dict[str, Callable[[], Strategy]]:
-    """Classical strategies worth comparing with: all of them on domains where that is quick."""
-    n, epsilon = task.size, task.epsilon
-    found: dict[str, Callable[[], Strategy]] = {
-        "randomized-response": lambda: RandomizedResponse(n, epsilon),
-        "subset-selection": lambda: SubsetSelection(n, epsilon),
-        "hadamard": lambda: HadamardResponse(n, epsilon),
-    }
-    if n <= _COMPARED_SIZE:
-        gram = DenseGram(dense_gram(task.gram))
-        found["hierarchical"] = lambda: hierarchical(gram, epsilon)
-        found["fourier"] = lambda: fourier(gram, epsilon)
-    return found

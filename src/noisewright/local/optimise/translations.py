@@ -9,7 +9,7 @@ twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from typing import Any
 
@@ -20,6 +20,9 @@ from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
 Spectrum = npt.NDArray[Any]
+
+_BITS = 5
+_UNTHREADED = 2**18  # multiplications up to which a matrix product stays on one thread
 
 
 @dataclass(frozen=True)
@@ -100,22 +103,30 @@ def squared_modulus(spectrum: Spectrum) -> FloatArray:
 
 
 def _walsh(x: FloatArray) -> FloatArray:
-    """Walsh–Hadamard transform of rows, five bits at a time: few passes, each a matrix product."""
-    rows, n = x.shape
-    bits = n.bit_length() - 1
+    """Walsh–Hadamard transform of rows, five bits at a time: few passes, each a matrix product.
+
+    The products are cut into pieces too small for the library to spread over threads: on a machine
+    that is busy otherwise, threads waiting for each other made this ten times slower.
+    """
+    bits = x.shape[1].bit_length() - 1
     work, done = np.ascontiguousarray(x, dtype=np.float64), 0
     while done < bits:
-        take = min(5, bits - done)
-        block, inner = 1 << take, 1 << done
-        shaped = work.reshape(-1, block, inner)
+        take = min(_BITS, bits - done)
+        block, inner, most = 1 << take, 1 << done, _UNTHREADED >> (2 * take)
+        result = np.empty_like(work)
         if inner == 1:
-            work = (shaped[:, :, 0] @ _hadamard(take)).reshape(rows, n)
+            pieces = (-1, min(most, x.shape[1] // block), block)
+            np.matmul(work.reshape(pieces), _hadamard(take), out=result.reshape(pieces))
         else:
-            work = np.matmul(_hadamard(take), shaped).reshape(rows, n)
-        done += take
+            width = min(most, inner)
+            shape, order = (-1, block, inner // width, width), (0, 2, 1, 3)
+            into = result.reshape(shape).transpose(order)
+            np.matmul(_hadamard(take), work.reshape(shape).transpose(order), out=into)
+        work, done = result, done + take
     return work
 
 
+@cache
 def _hadamard(bits: int) -> FloatArray:
     index = np.arange(1 << bits)
     parity = np.zeros((1 << bits, 1 << bits), dtype=np.int64)

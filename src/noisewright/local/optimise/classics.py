@@ -1,0 +1,49 @@
+"""The classical strategies that a search must not fall behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noisewright.errors import NoisewrightError
+from noisewright.local.fourier import fourier
+from noisewright.local.hadamard import HadamardResponse
+from noisewright.local.hierarchical import hierarchical
+from noisewright.local.optimise.task import Task
+from noisewright.local.response import RandomizedResponse
+from noisewright.local.sets import SubsetSelection
+from noisewright.local.strategy import DENSE_SIZE, Strategy
+
+_BY_MATRICES = 512
+_BY_TRANSFORMS = 2**14
+
+
+def never_worse(task: Task, strategy: Strategy) -> tuple[str, Strategy]:
+    """The strategy found, or the classical one that beats it."""
+    best, name = task.value(strategy), "optimised"
+    if best <= task.floor * (1 + 1e-9):
+        return name, strategy
+    for candidate, build in _classics(task).items():
+        try:
+            built = build()
+            value = task.value(built)
+        except NoisewrightError:
+            continue
+        if value < best * (1 - 1e-9):
+            best, name, strategy = value, candidate, built
+    return name, strategy
+
+
+def _classics(task: Task) -> dict[str, Callable[[], Strategy]]:
+    """Those whose error is quickly known: by matrices on small domains, in closed form on large."""
+    n, epsilon = task.size, task.epsilon
+    found: dict[str, Callable[[], Strategy]] = {
+        "randomized-response": lambda: RandomizedResponse(n, epsilon),
+        "subset-selection": lambda: SubsetSelection(n, epsilon),
+    }
+    if n <= _BY_MATRICES:
+        found["hadamard"] = lambda: HadamardResponse(n, epsilon)
+    if n <= _BY_MATRICES or n > DENSE_SIZE:
+        found["hierarchical"] = lambda: hierarchical(task.gram, epsilon)
+    if n <= _BY_TRANSFORMS:
+        found["fourier"] = lambda: fourier(task.gram, epsilon)
+    return found
