@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from scipy.optimize import check_grad
 from test_central_mixed import MIXED
 
 from noisewright.central.families import compile_family
 from noisewright.central.gaussian import as_one_axis
-from noisewright.central.laplace import _total_variance, laplace_product, weighted_identity
+from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_tables import _needed, _Objective, cover, laplace_tables
+from noisewright.central.merged_cells import merged_cells
+from noisewright.central.strategy import Block, BlockStrategy
 from noisewright.central.variance import query_variances
+from noisewright.central.weighted_identity import (
+    TotalVariance,
+    WeightedIdentity,
+    weighted_identity,
+)
+from noisewright.errors import InvalidParameter
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Marginals, Workload, workload
 from noisewright.workload.terms import terms
@@ -27,20 +37,32 @@ def dense_value(asked: Workload, a: np.ndarray) -> float:
     )
 
 
-def test_gradient_of_the_total_variance() -> None:
-    rng = np.random.default_rng(0)
-    gram = workload("prefix:7").gram().dense()
-    point = rng.random(3 * 7)
-    error = check_grad(
-        lambda t: _total_variance(t, gram)[0], lambda t: _total_variance(t, gram)[1], point
-    )
-    assert error < 1e-3 * np.linalg.norm(_total_variance(point, gram)[1])
+def as_matrix(strategy: BlockStrategy) -> np.ndarray:
+    """One block's measurements per unit of noise, over all cells."""
+    (block,) = strategy.blocks
+    full = np.ones((1, 1))
+    by_axis = dict(zip(block.attributes, block.factors, strict=True))
+    for i, n in enumerate(strategy.sizes):
+        full = np.kron(full, by_axis.get(i, np.ones((1, n))))
+    return full * block.multiplier / block.noise
+
+
+@pytest.mark.parametrize("text", ["prefix:7", "ranges:6", "prefix:2*ranges:3", "marginals:2^3:2"])
+def test_gradient_of_the_total_variance(text: str) -> None:
+    asked = workload(text)
+    variance = TotalVariance(asked.gram())
+    point = np.random.default_rng(0).random(3 * asked.size)
+    a = WeightedIdentity(point.reshape(3, -1)).strategy
+    expected = np.trace(np.linalg.inv(a.T @ a) @ asked.gram().dense())
+    assert variance(point)[0] == pytest.approx(expected, rel=1e-9)
+    error = check_grad(lambda t: variance(t)[0], lambda t: variance(t)[1], point)
+    assert error < 1e-3 * np.linalg.norm(variance(point)[1])
 
 
 @pytest.mark.parametrize("text", ["prefix:9", "ranges:8", "identity:5", "prefix:4+total:4"])
 def test_weighted_identity_has_unit_sensitivity_and_the_stated_covariance(text: str) -> None:
     asked = workload(text)
-    found = weighted_identity(asked.gram().dense())
+    found = weighted_identity(asked.gram())
     a = found.strategy
     np.testing.assert_allclose(np.abs(a).sum(axis=0), 1)
     np.testing.assert_allclose(found.covariance(), np.linalg.inv(a.T @ a), rtol=1e-8, atol=1e-9)
@@ -53,19 +75,95 @@ def test_weighted_identity_has_unit_sensitivity_and_the_stated_covariance(text: 
     [
         ("prefix:64", (64,), 3.764),
         ("ranges:64", (64,), 3.927),
-        ("prefix:16*prefix:16*identity:4", (16, 16, 4), 6.613238),
+        ("prefix:16*prefix:16*identity:4", (16, 16, 4), 6.613),
         ("allmarginals:2^8", (2,) * 8, 3.160494),
     ],
 )
-def test_named_figures(text: str, sizes: tuple[int, ...], target: float) -> None:
-    planned = laplace_product(terms(workload(text), sizes)[0], sizes, 2)
+def test_named_figures_hold_for_the_integers_that_are_measured(
+    text: str, sizes: tuple[int, ...], target: float
+) -> None:
+    asked = workload(text)
+    planned = laplace_product(terms(asked, sizes)[0], sizes, 2)
     assert planned.unit_value <= target
-    block = planned.strategy.blocks[0]
-    value = planned.strategy.sensitivity(1) * block.noise
-    for factor, asked in zip(block.factors, terms(workload(text), sizes)[0].factors, strict=True):
-        inverse = np.linalg.inv((factor.T @ factor).astype(np.float64))
-        value *= np.sqrt(np.trace(inverse @ asked.gram().dense()) / asked.queries)
-    assert value / block.multiplier == pytest.approx(planned.unit_value, rel=1e-3)
+    a = as_matrix(planned.strategy)
+    assert np.abs(a).sum(axis=0).max() == planned.strategy.sensitivity(1)
+    assert dense_value(asked, a) == pytest.approx(planned.unit_value, rel=1e-4)
+    assert dense_value(asked, a) <= target
+
+
+@given(
+    rows=st.integers(1, 5),
+    cells=st.integers(1, 7),
+    low=st.integers(-2, 0),
+    seed=st.integers(0, 1000),
+    bits=st.sampled_from([3, 8, 16]),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_small_workload_is_measured_without_bias(
+    rows: int, cells: int, low: int, seed: int, bits: int
+) -> None:
+    matrix = np.random.default_rng(seed).integers(low, 3, size=(rows, cells)).astype(float)
+    assume(matrix.any())
+    asked = workload(matrix)
+    largest = 2.0 ** (bits + 2)
+    planned = laplace_product(as_one_axis(asked), (cells,), 2, largest)
+    a = as_matrix(planned.strategy)
+    np.testing.assert_allclose(matrix @ np.linalg.pinv(a) @ a, matrix, atol=1e-6)
+    assert np.abs(a).sum(axis=0).max() == planned.strategy.sensitivity(1)
+    assert planned.unit_bound <= planned.unit_value * (1 + 1e-9)
+    assert planned.unit_value <= dense_value(asked, np.eye(cells)) * (1 + 1e-9)
+    assert planned.unit_value <= dense_value(asked, a) * (1 + 1e-6)
+
+
+def test_nothing_asked_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="zero everywhere"):
+        laplace_product(as_one_axis(workload(np.zeros((2, 3)))), (3,), 2)
+
+
+def test_cells_that_no_query_tells_apart_are_counted_as_one() -> None:
+    matrix = np.array([[1.0, 1, 0, -1, 0], [2.0, 2, 3, -2, 0]])
+    cells = merged_cells(workload(matrix))
+    np.testing.assert_array_equal(cells.representatives, [0, 2])
+    np.testing.assert_array_equal(cells.signs, [1, 1, 1, -1, 0])
+    merged = np.array([[4, 1], [0, 5]])
+    np.testing.assert_array_equal(cells.spread(merged), [[4, 4, 1, -4, 0], [0, 0, 5, 0, 0]])
+    planned = laplace_product(as_one_axis(workload(matrix)), (5,), 2)
+    assert planned.strategy.measurements <= 4
+    assert planned.unit_value < dense_value(workload(matrix), np.eye(5))
+
+
+def test_attributes_searched_at_once_keep_their_order() -> None:
+    asked = workload("identity:2*prefix:8*total:3*ranges:10")
+    sizes = (2, 8, 3, 10)
+    planned = laplace_product(terms(asked, sizes)[0], sizes, 2)
+    assert planned.strategy.sizes == (480,)  # the product, factor by factor, is worse
+    a = as_matrix(planned.strategy)
+    assert dense_value(asked, a) == pytest.approx(planned.unit_value, rel=1e-3)
+
+
+@pytest.mark.parametrize("largest", [2.0**20, 2.0**30, np.inf])
+def test_the_grid_is_as_fine_as_the_noise_allows(largest: float) -> None:
+    asked = workload("prefix:32*prefix:40")
+    planned = laplace_product(terms(asked, (32, 40))[0], (32, 40), 2, largest)
+    assert planned.strategy.sensitivity(1) <= largest
+    if largest < np.inf:
+        assert planned.strategy.sensitivity(1) > largest / 2**8
+
+
+@given(seed=st.integers(0, 10_000), low=st.integers(-3, 0), count=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_l1_distances_of_products_are_bounded_and_exact_for_one_factor(
+    seed: int, low: int, count: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    factors = tuple(rng.integers(low, 5, size=(rng.integers(1, 4), 3)) for _ in range(count))
+    full = np.ones((1, 1), dtype=np.int64)
+    for factor in factors:
+        full = np.kron(full, factor)
+    exact = max(np.abs(full[:, [j]] - full).sum(axis=0).max() for j in range(full.shape[1]))
+    change = Block(tuple(range(count)), factors).change(1, "replace-one")
+    assert exact <= change <= 2 * np.abs(full).sum(axis=0).max()
+    assert count > 1 or change == exact
 
 
 def test_three_way_tables_of_bits() -> None:

@@ -170,6 +170,12 @@ def test_the_discrete_gaussian_is_accounted_in_zcdp_alone() -> None:
     assert (back.kind, back.rho, back.delta) == ("zcdp", 0.125, 1e-6)
 
 
+@pytest.mark.parametrize("epsilon", [1e-12, 1e16])
+def test_budgets_beyond_what_can_be_drawn_name_those_within(epsilon: float) -> None:
+    with pytest.raises(InvalidParameter, match="choose it between 9"):
+        calibrate(Privacy(epsilon=epsilon), l1=1024)
+
+
 def test_missing_or_impossible_sensitivities_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="l1=None must be given: pure privacy"):
         calibrate(Privacy(epsilon=1), l2=1)

@@ -1,170 +1,166 @@
-"""Strategies for pure differential privacy, where L1 sensitivity decides.
+"""Strategies for products of workloads under pure privacy, where L1 sensitivity decides.
 
-One attribute: A = [I; T]·Diag(1 + 1ᵀT)⁻¹ with T ≥ 0 and few rows, so that every column has L1 norm
-one. With s = 1 + 1ᵀT and K = (I + TTᵀ)⁻¹ the inverse of AᵀA is D_s(I − TᵀKT)D_s, so the total
-variance and its gradient cost O(n²·rows). The problem is not convex: hierarchies of several shapes
-and seeded random rows are tried, and the best is kept. Products multiply strategies, sensitivities
-and errors.
+Every factor gets the best weighted identity found (see `weighted_identity`); products multiply
+strategies, sensitivities and errors. Unlike under Gaussian noise that is not optimal for L1: over
+few cells, weighted sums over several attributes at once do better, so both ways are tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import prod
+from math import ceil, inf, log2, prod
 
 import numpy as np
 
 from noisewright.central.axes import Integers
 from noisewright.central.gaussian import Planned, as_one_axis, fine_grid
-from noisewright.central.quantise import quantise
+from noisewright.central.merged_cells import MergedCells, merged_cells
 from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.weighted_identity import WeightedIdentity, weighted_identity
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Identity, Total, Workload
+from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.terms import Term
 
 LARGEST_FACTOR = 2048
-_SMALL = 128  # cells up to which many starts are cheap
-_HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
+_JOINT_CELLS = 1024  # of the attributes that are searched at once
+_WORTHWHILE = 1e-6  # a gain that pays for measuring all cells at once
 _TOTAL_BITS = 33
 _MOST_BITS = 16
-_HIERARCHIES = ((4,), (8,), (16,), (4, 16), (6, 36))
-_LARGE_HIERARCHY = (3, 12, 48)  # the best of nine shapes at 1024 cells, prefix and ranges alike
-_RANDOM_ROWS = (1, 2, 3, 4, 6)
+_LEAST_BITS = 3
+_OWN_ENTRIES = 2**12  # of a matrix of queries that is tried as a start
+_BOUND = "L2 factorization norm: L1 sensitivity is never smaller"
+_STATUS = "best of several starts; the bound is for any noise of this variance, so it is loose"
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedIdentity:
-    """The cells and a few weighted sums of them, every column of L1 norm one."""
+class Factor:
+    """The strategy found for one factor, and its p-th mean error at L1 sensitivity one."""
 
-    rows: FloatArray
+    workload: Workload
+    cells: MergedCells
+    found: WeightedIdentity
+    error: float
+
+    def integers(self, bits: int) -> Integers:
+        """The strategy on the integer grid, with entries up to 2^bits."""
+        return self.cells.spread(self.found.integers(bits))
 
     @property
-    def strategy(self) -> FloatArray:
-        """A."""
-        stacked = np.concatenate([np.eye(self.rows.shape[1]), self.rows])
-        return np.asarray(stacked / (1 + self.rows.sum(axis=0)))
+    def exact(self) -> bool:
+        """Whether its integers are small and need no rounding."""
+        return not len(self.found.rows)
 
-    def covariance(self) -> FloatArray:
-        """(AᵀA)⁻¹."""
-        a = self.strategy
-        return np.asarray(np.linalg.inv(a.T @ a), dtype=np.float64)
-
-
-def weighted_identity(gram: FloatArray) -> WeightedIdentity:
-    """The best found strategy of this kind for the total variance of queries with this Gram."""
-    size = len(gram)
-    best, rows = float(np.trace(gram)), np.zeros((0, size))
-    for start in _starts(gram):
-        found, value = _descend(gram, start, 300 if size > _SMALL else 500)
-        if value < best * (1 - 1e-9):
-            best, rows = value, found
-    return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is to be searched: counts of cells."""
+        return isinstance(self.workload, Identity | Total)
 
 
-def _starts(gram: FloatArray) -> Iterator[FloatArray]:
-    size = len(gram)
-    if size < 2:
-        return
-    if size > _SMALL:
-        yield 0.3 * _hierarchy(size, _LARGE_HIERARCHY)
-        if size <= 4 * _SMALL:
-            yield _hierarchy(size, (6, 36))
-        return
-    for shape in _HIERARCHIES:
-        if shape[-1] < size:
-            yield _hierarchy(size, shape)
-    rng = np.random.default_rng(0)
-    restarts = 4 if size <= 32 else 1
-    for count in _RANDOM_ROWS:
-        for _ in range(restarts):
-            yield rng.random((min(count, size), size))
+def laplace_product(
+    term: Term, sizes: tuple[int, ...], norm: float, largest: float = inf
+) -> Planned:
+    """A strategy for one product of workloads: factor by factor, or over all cells at once.
 
-
-def _hierarchy(size: int, shape: tuple[int, ...]) -> FloatArray:
-    """Rows that sum neighbouring cells, `shape` intervals per level."""
-    rows = []
-    for count in shape:
-        edges = np.linspace(0, size, count + 1).astype(np.int64)
-        cells = np.arange(size)
-        rows += [(cells >= a) & (cells < b) for a, b in pairwise(edges)]
-    return np.array(rows, dtype=np.float64)
-
-
-def _descend(gram: FloatArray, start: FloatArray, steps: int) -> tuple[FloatArray, float]:
-    from scipy.optimize import minimize
-
-    result = minimize(
-        _total_variance,
-        start.ravel(),
-        args=(gram,),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, _HEAVIEST)] * start.size,
-        options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20},
-    )
-    return np.asarray(result.x).reshape(start.shape), float(result.fun)
-
-
-def _total_variance(flat: FloatArray, gram: FloatArray) -> tuple[float, FloatArray]:
-    """tr(G(AᵀA)⁻¹) and its gradient by T."""
-    t = flat.reshape(-1, len(gram))
-    s = 1 + t.sum(axis=0)
-    kt = np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
-    scaled = s[:, None] * gram * s
-    product = kt @ scaled
-    value = float(np.trace(scaled)) - float(np.einsum("ij,ij->", product, t))
-    by_scale = 2 * (np.diagonal(scaled) - np.einsum("ij,ij->j", product, t)) / s
-    gradient = -2 * (product - (product @ t.T) @ kt) + by_scale
-    return value, gradient.ravel()
-
-
-def laplace_product(term: Term, sizes: tuple[int, ...], norm: float) -> Planned:
-    """A strategy for one product of workloads: the best found for every factor."""
+    Its integers are as fine as an L1 sensitivity of at most `largest` allows.
+    """
     if term.factors is None:
-        return laplace_product(as_one_axis(term.inner), (prod(sizes),), norm)
-    bits = max(6, min(_MOST_BITS, _TOTAL_BITS // max(1, len(term.factors))))
-    known: dict[str, tuple[Integers, float, float]] = {}
-    matrices: list[Integers] = []
-    value, bound = term.weight, term.weight
-    for factor in term.factors:
-        name = factor.text()
-        if name not in known:
-            known[name] = _factor_strategy(factor, norm, bits)
-        matrix, error, floor = known[name]
-        matrices.append(matrix)
-        value, bound = value * error, bound * floor
-    block = Block(term.attributes, tuple(matrices), multiplier=fine_grid(matrices))
-    return Planned(
-        BlockStrategy(sizes, (block,)),
-        value,
-        bound,
-        "L2 factorization norm: L1 sensitivity is never smaller",
-        "best of several starts; the bound is for any noise of this variance, so it is loose",
-    )
+        return laplace_product(as_one_axis(term.inner), (prod(sizes),), norm, largest)
+    known = {factor.text(): factor for factor in term.factors}
+    solved = {text: _solve(factor, norm) for text, factor in known.items()}
+    floors = {text: _floor(factor, norm) for text, factor in known.items()}
+    factors = [solved[factor.text()] for factor in term.factors]
+    bound = term.weight * prod(floors[factor.text()] for factor in term.factors)
+    error = prod(factor.error for factor in factors)
+    strategy = _product(term, sizes, factors, largest)
+    joint = _joint_factor(factors, sizes, norm)
+    if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
+        error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
+    return Planned(strategy, term.weight * error, bound, _BOUND, _STATUS)
 
 
-def _factor_strategy(factor: Workload, norm: float, bits: int) -> tuple[Integers, float, float]:
-    """Integers, p-th mean error at L1 sensitivity one, and a lower bound on it."""
-    if isinstance(factor, Total):
-        return np.ones((1, factor.size), dtype=np.int64), 1.0, 1.0
-    if isinstance(factor, Identity):
-        return np.eye(factor.size, dtype=np.int64), 1.0, 1.0
-    if factor.size > LARGEST_FACTOR:
+def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) -> Factor:
+    if factor.size > LARGEST_FACTOR and not isinstance(factor, Identity | Total):
         raise TooLarge(
             f"workload {factor.brief()} has {factor.size} cells; a strategy is optimised up to "
             f"{LARGEST_FACTOR}; combine attributes with '*' or coarsen the bins"
         )
-    found = weighted_identity(factor.gram().dense())
-    squares = row_quadratics(factor, found.covariance())
-    largest = float(squares.max())
-    if norm == np.inf:
-        error = np.sqrt(largest)
-    else:
-        error = np.sqrt(largest) * np.mean((squares / largest) ** (norm / 2)) ** (1 / norm)
-    floor = factorize(factor, norm=norm, tolerance=1e-3).lower_bound
-    return quantise(found.strategy, factor, bits), float(error), floor
+    cells = merged_cells(factor)
+    if isinstance(factor, Identity | Total):
+        return Factor(factor, cells, WeightedIdentity(np.zeros((0, cells.classes))), 1.0)
+    gram = factor.gram()
+    if cells.classes < factor.size:
+        gram, sizes = cells.merge(gram), None
+    found = weighted_identity(gram, sizes, _own_rows(factor, cells))
+    squares = row_quadratics(factor, cells.covariance(found.covariance()))
+    return Factor(factor, cells, found, mean_error(squares, norm))
+
+
+def _own_rows(factor: Workload, cells: MergedCells) -> list[FloatArray]:
+    """The queries themselves as sums to measure, where they are few."""
+    if factor.queries * factor.size > _OWN_ENTRIES:
+        return []
+    rows = np.abs(factor.dense()[:, cells.representatives])
+    return [weight * rows / rows.max() for weight in (0.3, 100.0) if rows.any()]
+
+
+def mean_error(squares: FloatArray, norm: float) -> float:
+    """(mean of s^(p/2))^(1/p) over variances s, without overflow."""
+    largest = float(squares.max(initial=0.0))
+    if norm == inf or not largest:
+        return float(np.sqrt(largest))
+    return float(np.sqrt(largest) * np.mean((squares / largest) ** (norm / 2)) ** (1 / norm))
+
+
+def _floor(factor: Workload, norm: float) -> float:
+    """A lower bound on the error of any strategy for the factor."""
+    if isinstance(factor, Identity | Total):
+        return 1.0
+    return factorize(factor, norm=norm, tolerance=1e-3).lower_bound
+
+
+def _product(
+    term: Term, sizes: tuple[int, ...], factors: Sequence[Factor], largest: float
+) -> BlockStrategy:
+    """Factor by factor, on the finest grid whose sensitivity is not above `largest`."""
+    rounded = sum(not factor.exact for factor in factors)
+    bits = max(6, min(_MOST_BITS, _TOTAL_BITS // max(1, rounded)))
+    while True:
+        matrices = tuple(factor.integers(bits) for factor in factors)
+        block = Block(term.attributes, matrices, multiplier=fine_grid(matrices))
+        strategy = BlockStrategy(sizes, (block,))
+        excess = log2(strategy.sensitivity(1) / largest) if largest < inf else 0.0
+        if excess <= 0 or bits <= _LEAST_BITS or not rounded:
+            return strategy
+        bits = max(_LEAST_BITS, bits - ceil(excess / rounded))
+
+
+def _joint_factor(factors: Sequence[Factor], sizes: tuple[int, ...], norm: float) -> Factor | None:
+    """All attributes that are no plain counts as one, where their cells are few."""
+    searched = [factor.workload for factor in factors if not factor.plain]
+    cells = tuple(workload.size for workload in searched)
+    if len(searched) < 2 or prod(cells) > _JOINT_CELLS or prod(sizes) > LARGEST_FACTOR:
+        return None
+    return _solve(kron(searched), norm, cells)
+
+
+def _joint(
+    term: Term, sizes: tuple[int, ...], factors: Sequence[Factor], joint: Factor, largest: float
+) -> BlockStrategy:
+    """The joint strategy by every combination of the plain attributes, over all cells."""
+    searched = [i for i, f in zip(term.attributes, factors, strict=True) if not f.plain]
+    counted = {i: f.integers(1) for i, f in zip(term.attributes, factors, strict=True) if f.plain}
+    others = [i for i in range(len(sizes)) if i not in searched]
+    narrow = _product(as_one_axis(joint.workload), (joint.workload.size,), [joint], largest)
+    matrix = narrow.blocks[0].factors[0]
+    for i in others:
+        matrix = np.kron(matrix, counted.get(i, np.ones((1, sizes[i]), dtype=np.int64)))
+    order = np.argsort([*searched, *others])
+    tensor = matrix.reshape(len(matrix), *(sizes[i] for i in [*searched, *others]))
+    whole = tensor.transpose(0, *(1 + order)).reshape(len(matrix), -1)
+    block = Block((0,), (np.ascontiguousarray(whole),), multiplier=fine_grid([whole]))
+    return BlockStrategy((prod(sizes),), (block,))

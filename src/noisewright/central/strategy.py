@@ -124,10 +124,24 @@ class Block:
         return low
 
     def _largest_l1_distance(self, largest: int) -> int:
-        if len(self.factors) > 1 or self.factors[0].shape[1] > 2048:
+        """Largest distance of two columns: exact for one factor, an upper bound for products."""
+        if any(factor.shape[1] > 2048 for factor in self.factors):
             return 2 * largest
-        columns = self.factors[0].T
-        return max(int(np.abs(columns - column).sum(axis=1).max()) for column in columns)
+        if len(self.factors) == 1:
+            columns = self.factors[0].T
+            return max(int(np.abs(columns - column).sum(axis=1).max()) for column in columns)
+        return 2 * largest - 2 * prod(_least_overlap(factor) for factor in self.factors)
+
+
+def _least_overlap(factor: Integers) -> int:
+    """Least L1 norm that two columns u, v share: ‖u − v‖₁ = ‖u‖₁ + ‖v‖₁ − 2·shared.
+
+    What u ⊗ u' and v ⊗ v' share is at least the product of what their factors share.
+    """
+    columns, lengths = factor.T, np.abs(factor).sum(axis=0)
+    apart = (np.abs(columns - column).sum(axis=1) for column in columns)
+    pairs = zip(lengths, apart, strict=True)
+    return min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
 
 
 def _exact_gram(factor: Integers) -> npt.NDArray[Any]:

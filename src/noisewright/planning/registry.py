@@ -13,6 +13,7 @@ from noisewright.central.residual import interaction_strategy, is_counts, with_p
 from noisewright.central.variance import JOINT_LIMIT
 from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.noise import SCALE_LIMIT
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term, terms
 
@@ -119,19 +120,27 @@ def _refuses_laplace_strategy(problem: CentralProblem) -> str | None:
     return None
 
 
+def _largest_sensitivity(problem: CentralProblem) -> float:
+    """Grid steps that one neighbour may move the measurements: more needs too much noise."""
+    assert problem.privacy.epsilon is not None
+    doubled = 1 if problem.privacy.neighbours == "add-remove" else 2
+    return SCALE_LIMIT * problem.privacy.epsilon / doubled
+
+
 def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
     asked, norm = problem.terms, problem.norm
+    largest = _largest_sensitivity(problem)
     if len(asked) == 1 and asked[0].factors is not None:
-        return laplace_product(asked[0], problem.sizes, norm)
+        return laplace_product(asked[0], problem.sizes, norm, largest)
     options = []
     if problem.workload.size <= _SMALL_DOMAIN:
         whole = as_one_axis(problem.workload)
-        options.append(laplace_product(whole, (problem.workload.size,), norm))
+        options.append(laplace_product(whole, (problem.workload.size,), norm, largest))
     if len(problem.sizes) > 1 and _by_tables(problem):
         options.append(laplace_tables(asked, problem.sizes, norm))
     if not options:
         whole = as_one_axis(problem.workload)
-        options.append(laplace_product(whole, (problem.workload.size,), norm))
+        options.append(laplace_product(whole, (problem.workload.size,), norm, largest))
     return min(options, key=lambda planned: planned.unit_value)
 
 

@@ -11,6 +11,7 @@ from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.privacy.conversion import gaussian_sigma_for_rho
 from noisewright.privacy.gaussian import gaussian_epsilon, gaussian_sigma
 from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise import SCALE_LIMIT
 from noisewright.privacy.rounding import float_above
 from noisewright.privacy.rules import positive
 
@@ -24,14 +25,26 @@ def calibrate(privacy: Privacy, *, l1: float | None = None, l2: float | None = N
     """
     epsilon = cast("float", privacy.epsilon)  # a Privacy without rho has it
     if privacy.kind == "pure":
-        scale = _needed("l1", l1, "pure privacy") / Fraction(epsilon)
-        return NoiseLaw("discrete-laplace", float_above(scale))
+        return _laplace(epsilon, _needed("l1", l1, "pure privacy"))
     sensitivity = float_above(_needed("l2", l2, "Gaussian noise"))
     if privacy.rho is not None:
         sigma = gaussian_sigma_for_rho(privacy.rho, sensitivity)
     else:
         sigma = gaussian_sigma(epsilon, cast("float", privacy.delta), sensitivity)
     return NoiseLaw("rounded-gaussian", sigma)
+
+
+def _laplace(epsilon: float, l1: Fraction) -> NoiseLaw:
+    scale = float_above(l1 / Fraction(epsilon))
+    if not 1 / SCALE_LIMIT <= scale <= SCALE_LIMIT:
+        least, most = float(l1) / SCALE_LIMIT, float(l1) * SCALE_LIMIT
+        raise InvalidParameter(
+            "epsilon",
+            epsilon,
+            f"needs noise of {scale:.3g} grid steps, and draws are exact from 2^-40 to 2^40",
+            f"choose it between {least:.3g} and {most:.3g}",
+        )
+    return NoiseLaw("discrete-laplace", scale)
 
 
 def guarantee(

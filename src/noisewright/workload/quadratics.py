@@ -6,7 +6,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from noisewright.workload.algebra import Kron, Stack, Weighted
+from noisewright.workload.algebra import Kron, Stack, Weighted, kron
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.marginals import Marginals, OnAttributes
@@ -57,6 +57,22 @@ def _(workload: Stack, matrix: FloatArray) -> FloatArray:
 @row_quadratics.register
 def _(workload: Weighted, matrix: FloatArray) -> FloatArray:
     return workload.weight**2 * row_quadratics(workload.inner, matrix)
+
+
+@row_quadratics.register
+def _(workload: Kron, matrix: FloatArray) -> FloatArray:
+    """Factor by factor: the form of w₁ ⊗ w₂ is that of w₁ on what the form of w₂ leaves."""
+    first, *others = workload.factors
+    if not others:
+        return row_quadratics(first, matrix)
+    rest = kron(others)
+    blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
+    left = np.empty((rest.queries, first.size, first.size))
+    for u, v in np.ndindex(first.size, first.size):
+        if u <= v:
+            block = blocks[u, :, v]
+            left[:, u, v] = left[:, v, u] = row_quadratics(rest, (block + block.T) / 2)
+    return np.concatenate([row_quadratics(first, part)[:, None] for part in left], axis=1).ravel()
 
 
 def _corner_sums(matrix: FloatArray) -> FloatArray:

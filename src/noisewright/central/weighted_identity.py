@@ -1,0 +1,155 @@
+"""Cells and a few weighted sums of them: the strategies of pure privacy, by descent.
+
+A = [I; T]·Diag(1 + 1ᵀT)⁻¹ with T ≥ 0 and few rows, so that every column has L1 norm one. With
+s = 1 + 1ᵀT and K = (I + TTᵀ)⁻¹ the inverse of AᵀA is D_s(I − TᵀKT)D_s, so the total variance and
+its gradient need products of the Gram matrix with the rows of T only (cumulative sums, for
+cumulative queries). The problem is not convex. Many starts race for a few steps; the best go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import chain, pairwise
+from math import prod
+
+import numpy as np
+
+from noisewright.central.axes import Integers
+from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import Gram
+
+_HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
+_FIRST_STEPS = 50
+_MOST_STEPS = 500
+_FINALISTS = ((32, 6), (512, 2))  # starts that go on, up to so many cells; beyond, one
+_RANDOM_CELLS = 512  # up to which random rows are tried
+# Cells in the smallest intervals of a hierarchy, and children of every larger one: the shapes that
+# ended among the best two of some workload, prefix or ranges, between 64 and 1,024 cells.
+_SHAPES = ((12, 3), (16, 4), (16, 6), (21, 3), (21, 4), (21, 6))
+_GRIDS = (2, 3, 4, 5)
+_RANDOM_ROWS = (1, 2, 3, 4, 6, 16)
+_START = 0.3  # weight of a start's row, in weights of a cell
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedIdentity:
+    """The cells and a few weighted sums of them, every column of L1 norm one."""
+
+    rows: FloatArray
+
+    @cached_property
+    def _norms(self) -> FloatArray:
+        return np.asarray(1 + self.rows.sum(axis=0))
+
+    @property
+    def strategy(self) -> FloatArray:
+        """A."""
+        return np.concatenate([np.eye(self.rows.shape[1]), self.rows]) / self._norms
+
+    def integers(self, bits: int) -> Integers:
+        """A on an integer grid, its largest entry about 2^bits; no cell's own row is lost."""
+        count = self.rows.shape[1]
+        if not len(self.rows):
+            return np.eye(count, dtype=np.int64)
+        real = self.strategy
+        whole = np.rint(real * (2.0**bits / real.max())).astype(np.int64)
+        whole[:count] = np.maximum(whole[:count], np.eye(count, dtype=np.int64))
+        return np.asarray(whole)
+
+    def covariance(self) -> FloatArray:
+        """(AᵀA)⁻¹."""
+        t, s = self.rows, self._norms
+        seen = t.T @ np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
+        return np.asarray(s[:, None] * (np.eye(len(s)) - seen) * s)
+
+
+class TotalVariance:
+    """tr(G(AᵀA)⁻¹) of the queries with Gram matrix G, as a function of the rows T."""
+
+    def __init__(self, gram: Gram) -> None:
+        self.gram, self.diagonal = gram, gram.diagonal()
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient."""
+        t = flat.reshape(-1, len(self.diagonal))
+        s = 1 + t.sum(axis=0)
+        kt = np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
+        product = self.gram.matvec((kt * s).T).T * s
+        by_cell = s**2 * self.diagonal - np.einsum("ij,ij->j", product, t)
+        gradient = -2 * (product - (product @ t.T) @ kt) + 2 * by_cell / s
+        return float(by_cell.sum()), gradient.ravel()
+
+    def descend(self, start: FloatArray, steps: int) -> tuple[float, FloatArray]:
+        """The value and the rows after so many steps of L-BFGS."""
+        from scipy.optimize import Bounds, minimize
+
+        result = minimize(
+            self,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(0.0, _HEAVIEST),
+            options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 10, "ftol": 1e-10},
+        )
+        return float(result.fun), np.asarray(result.x).reshape(start.shape)
+
+
+def weighted_identity(
+    gram: Gram, sizes: tuple[int, ...] | None = None, starts: Sequence[FloatArray] = ()
+) -> WeightedIdentity:
+    """The best found strategy of this kind for the total variance of queries with this Gram.
+
+    `sizes` are the attributes whose product the cells are, where they are several; `starts` are
+    tried besides the usual ones.
+    """
+    variance = TotalVariance(gram)
+    tried = chain(starts, _starts(sizes or (gram.size,)))
+    raced = [variance.descend(start, _FIRST_STEPS) for start in tried]
+    raced.sort(key=lambda pair: pair[0])
+    finalists = next((count for cells, count in _FINALISTS if gram.size <= cells), 1)
+    finished = [variance.descend(rows, _MOST_STEPS) for _, rows in raced[:finalists]]
+    plain = (gram.trace() * (1 - 1e-9), np.zeros((0, gram.size)))
+    _, rows = min([plain, *finished], key=lambda pair: pair[0])
+    return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])
+
+
+def _starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
+    """Hierarchies over one attribute, grids over several, and seeded random rows."""
+    cells = prod(sizes)
+    if cells < 2:
+        return
+    if len(sizes) == 1:
+        shapes = dict.fromkeys(_levels(cells, leaf, children) for leaf, children in _SHAPES)
+        for shape in filter(None, shapes):
+            yield _START * np.concatenate([_intervals(cells, count) for count in shape])
+    else:
+        grids = dict.fromkeys(tuple(min(n, count) for n in sizes) for count in _GRIDS)
+        for grid in grids:
+            if 4 * prod(grid) <= cells:
+                yield _START * reduce(_kron, map(_intervals, sizes, grid))
+    if cells <= _RANDOM_CELLS:
+        rng = np.random.default_rng(0)
+        for count in _RANDOM_ROWS:
+            yield rng.random((count, cells))
+
+
+def _levels(cells: int, leaf: int, children: int) -> tuple[int, ...]:
+    """Numbers of intervals at every level of a hierarchy, coarsest first; cells are left out."""
+    counts, count = [], cells / leaf
+    while count >= 2:
+        counts.append(round(count))
+        count /= children
+    return tuple(reversed(counts))
+
+
+def _kron(first: FloatArray, second: FloatArray) -> FloatArray:
+    return np.asarray(np.kron(first, second), dtype=np.float64)
+
+
+def _intervals(cells: int, count: int) -> FloatArray:
+    """Rows that sum neighbouring cells."""
+    edges = np.linspace(0, cells, count + 1).astype(np.int64)
+    numbers = np.arange(cells)
+    return np.array([(numbers >= a) & (numbers < b) for a, b in pairwise(edges)], dtype=np.float64)
