@@ -41,8 +41,8 @@ def plan_without_curator(
 
 
 def _show(made: Any, document: dict[str, Any], output: str | None) -> None:
-    ratio, bound = document["ratio"], document["sample_complexity_lower_bound"]
-    least = f"{ratio:.4f} × the least possible ({bound:,.0f})" if ratio else "no bound known"
+    ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
+    least = f"{ratio:.4f} × the least possible ({bound:,.4g})" if ratio else "no bound known"
     rows = [
         ("queries", f"{document['queries']:,}"),
         ("privacy of every report", made.privacy.text()),
@@ -88,17 +88,21 @@ def compare_without_curator(
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
     from noisewright.cli.compare import draw_bars
+    from noisewright.planning.local_cost import best_known
+    from noisewright.workload import workload
 
     with progress("comparing"):
         rows: list[Any] = api.compare(queries, privacy, model="local", domain=domain, **settings)
+        best = best_known(workload(queries), privacy.epsilon)
     planned = [row for row in rows if row.refusal is None]
+    floor = best.bound.sample_complexity(settings["alpha"]) if best else 0.0
     if chart is not None and planned:
         columns = {
             "mechanism": [row.mechanism for row in planned],
             "people": [row.sample_complexity for row in planned],
         }
-        floor = planned[0].sample_complexity_lower_bound
-        draw_bars(columns, f"people needed at α = {settings['alpha']:g}", floor, chart, "log")
+        title = f"people needed at α = {settings['alpha']:g}"
+        draw_bars(columns, title, floor or None, chart, "log")
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
@@ -109,8 +113,8 @@ def compare_without_curator(
             (
                 row.mechanism,
                 f"{row.sample_complexity:,.1f}",
-                f"{row.sample_complexity_lower_bound:,.1f}" if row.ratio else "unknown",
-                f"{row.ratio:.4f}" if row.ratio else "unknown",
+                f"{floor:,.1f}" if floor else "unknown",
+                f"{row.sample_complexity / floor:.4f}" if floor else "unknown",
                 round(row.seconds, 3),
             )
             for row in planned

@@ -20,6 +20,7 @@ from noisewright.files import check_apart
 from noisewright.local.aggregate import Aggregate
 from noisewright.local.analysis import Analysis
 from noisewright.local.bound import LowerBound
+from noisewright.local.certify.best import Certificate
 from noisewright.local.client import Client
 from noisewright.local.estimate import Errors, Estimates, estimate
 from noisewright.local.exchange import write_reports
@@ -35,9 +36,10 @@ from noisewright.planning.local_cost import (
     ALPHA,
     LocalComparison,
     LocalForecast,
-    best_prior_bound,
+    best_known,
     check_people,
     known_bound,
+    prior_floor,
 )
 from noisewright.planning.release import Bounds, Release, ReleasedTable
 from noisewright.privacy.budget import Privacy
@@ -288,6 +290,11 @@ class LocalPlan:
         }
 
     @cached_property
+    def certificate(self) -> Certificate | None:
+        """The best proof of how few people could do."""
+        return best_known(self.workload, self.epsilon)
+
+    @cached_property
     def comparison(self) -> LocalComparison:
         """What the plan costs, as comparisons of mechanisms state it."""
         return LocalComparison.of(
@@ -296,7 +303,8 @@ class LocalPlan:
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
-        better = best_prior_bound(self.workload, self.epsilon)
+        prior, best = prior_floor(self.workload, self.epsilon), self.certificate
+        floor = 0.0 if best is None else best.bound.sample_complexity(ALPHA)
         asked: dict[str, Any] = {}
         if self.alpha is not None:
             asked |= {"alpha": self.alpha, "people_needed": self.people_for()}
@@ -304,7 +312,10 @@ class LocalPlan:
             asked |= {**self.forecast().summary(), "shuffled": self._shuffled(self.people)}
         return {
             **self.comparison.to_dict(),
-            "sample_complexity_prior_bound": better and better.sample_complexity(ALPHA),
+            "sample_complexity_prior_bound": prior and prior.sample_complexity(ALPHA),
+            "certified_lower_bound": floor or None,
+            "certified_ratio": self.analysis.sample_complexity(ALPHA) / floor if floor else None,
+            "certificate": best and best.proof,
             "privacy": self.privacy.to_dict(),
             "queries": self.workload.queries,
             "size": self.workload.size,

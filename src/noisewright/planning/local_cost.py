@@ -10,13 +10,12 @@ import numpy as np
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis import Analysis
 from noisewright.local.bound import LowerBound, lower_bound, optimised_prior
+from noisewright.local.certify.best import PRIOR_CELLS, Certificate, best_certificate
 from noisewright.local.grams import table_gram
 from noisewright.workload.base import FloatArray, Workload
 
 ALPHA = 0.01
 """The normalised variance at which people are counted unless told otherwise."""
-
-_PRIOR_CELLS = 128  # up to here the search for the best prior takes a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,17 @@ def known_bound(workload: Workload, epsilon: float) -> LowerBound | None:
         return None
 
 
-def best_prior_bound(workload: Workload, epsilon: float) -> LowerBound | None:
+def best_known(workload: Workload, epsilon: float) -> Certificate | None:
+    """The best certificate that is quick to find, or None where none is known."""
+    return best_certificate(workload, epsilon, table_gram(workload))
+
+
+def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
     """The bound for the best distribution found, or None where finding it would take long."""
-    if not 2 <= workload.size <= _PRIOR_CELLS:
+    if not 2 <= workload.size <= PRIOR_CELLS:
         return None
-    return optimised_prior(workload, epsilon)[0]
+    even, best = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
+    return max(even, best, key=lambda bound: bound.variance)
 
 
 @dataclass(frozen=True, eq=False)
