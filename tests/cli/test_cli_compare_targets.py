@@ -32,7 +32,15 @@ def test_compare_draws(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"chart.{suffix}"
     code, _, _ = run("compare", "prefix:8", "--rho", "1", "--chart", str(path))
     assert code == 0
-    assert path.stat().st_size > 1000
+    drawn = path.read_text(encoding="utf-8")
+    assert "least possible" in drawn
+    assert "gaussian-strategy" in drawn
+
+
+def test_charts_have_a_known_format(tmp_path: Path) -> None:
+    code, _, err = run("compare", "prefix:8", "--rho", "1", "--chart", str(tmp_path / "chart.jpg"))
+    assert code == 2
+    assert "svg" in err
 
 
 def test_plan_finds_the_budget_for_targets() -> None:

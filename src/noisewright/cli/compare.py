@@ -39,9 +39,11 @@ def compare(
     from noisewright.cli.plan_local import compare_without_curator
     from noisewright.files import check_writable
     from noisewright.privacy.budget import Privacy
+    from noisewright.report.comparison import check_format, draw_comparison
 
     if chart is not None:
         check_writable(chart)
+        check_format(chart)
     privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], choices["neighbours"])
     domain = None if schema is None else nw.Domain.from_yaml(schema)
     queries = asked(workload, spec, domain)
@@ -50,10 +52,12 @@ def compare(
         compare_without_curator(queries, privacy, domain, chart, as_json, **settings)
         return
     with progress("comparing"):
-        rows = nw.compare(queries, privacy, error=exponent(choices["error"]), domain=domain)
+        error = exponent(choices["error"])
+        rows: list[Any] = nw.compare(queries, privacy, error=error, domain=domain)
     planned = [row for row in rows if row.refusal is None]
     if chart is not None:
-        _draw(planned, chart)
+        title, values = f"Error at {privacy.text()}", [(r.mechanism, r.rmse) for r in planned]
+        draw_comparison(values, planned[0].lower_bound, title, "root mean square, people", chart)
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
@@ -69,34 +73,3 @@ def _shown(value: Any) -> Any:
     if value is None:
         return "unknown"
     return round(value, 4) if isinstance(value, float) else value
-
-
-def _draw(rows: list[Any], path: str) -> None:
-    """Bars of the root mean square error, with the least possible error as a rule."""
-    data = {"mechanism": [r.mechanism for r in rows], "rmse": [r.rmse for r in rows]}
-    draw_bars(data, "root mean square error (people)", rows[0].lower_bound, path)
-
-
-def draw_bars(
-    columns: dict[str, list[Any]], title: str, bound: float | None, path: str, scale: str = "linear"
-) -> None:
-    """Horizontal bars by mechanism, with the least possible value as a dashed rule."""
-    import altair as alt
-    import pyarrow as pa
-
-    from noisewright.files import replacing
-
-    data = pa.table(columns)
-    _, value = columns
-    base: Any = alt.Chart(data)
-    # A logarithm has no zero for a bar to start from.
-    marked = base.mark_bar() if scale == "linear" else base.mark_point(filled=True, size=90)
-    drawing = marked.encode(
-        x=alt.X(f"{value}:Q", title=title, scale=alt.Scale(type=scale)),
-        y=alt.Y("mechanism:N", sort=None, title=None),
-    )
-    if bound is not None:
-        rule = alt.Chart(pa.table({"least": [bound]})).mark_rule(strokeDash=[4, 3])
-        drawing = drawing + rule.encode(x="least:Q")
-    with replacing(path) as temporary:
-        drawing.save(str(temporary), format=path.rsplit(".", 1)[-1])

@@ -87,8 +87,8 @@ def compare_without_curator(
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
-    from noisewright.cli.compare import draw_bars
     from noisewright.planning.local_cost import best_known
+    from noisewright.report.comparison import draw_comparison
     from noisewright.workload import workload
 
     with progress("comparing"):
@@ -97,12 +97,9 @@ def compare_without_curator(
     planned = [row for row in rows if row.refusal is None]
     floor = best.bound.sample_complexity(settings["alpha"]) if best else 0.0
     if chart is not None and planned:
-        columns = {
-            "mechanism": [row.mechanism for row in planned],
-            "people": [row.sample_complexity for row in planned],
-        }
-        title = f"people needed at α = {settings['alpha']:g}"
-        draw_bars(columns, title, floor or None, chart, "log")
+        title = f"People needed for a variance of {settings['alpha']:g} at ε = {privacy.epsilon:g}"
+        needed = [(row.mechanism, row.sample_complexity) for row in planned]
+        draw_comparison(needed, floor or None, title, "people", chart)
     if as_json:
         print_json([row.to_dict() for row in planned])
         return

@@ -193,14 +193,13 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
     return _svg(alt.layer(bars, curve).properties(width=_WIDTH - 60, height=300))
 
 
-def _svg(chart: Any) -> str:
-    import vl_convert
-
-    styled = chart.configure(
+def styled(chart: Any, background: str = "transparent") -> Any:
+    """The look that all charts share."""
+    plain = chart.configure(
         font="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
-        background="transparent",
+        background=background,
     )
-    styled = styled.configure_axis(
+    return plain.configure_axis(
         labelColor=MUTED,
         titleColor=INK,
         titleFontWeight="normal",
@@ -209,4 +208,9 @@ def _svg(chart: Any) -> str:
         tickColor="#c6ccd5",
         labelLimit=150,
     ).configure_view(stroke=None)
-    return str(vl_convert.vegalite_to_svg(styled.to_json(), vl_version="6.4")).strip()
+
+
+def _svg(chart: Any) -> str:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(styled(chart).to_json(), vl_version="6.4")).strip()
