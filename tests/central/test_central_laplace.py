@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 from test_central_mixed import MIXED
 
+from noisewright.central.block import Block
 from noisewright.central.families import compile_family
 from noisewright.central.gaussian import as_one_axis
 from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_tables import _needed, _Objective, cover, laplace_tables
 from noisewright.central.merged_cells import merged_cells
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import query_variances
 from noisewright.central.weighted_identity import (
     TotalVariance,

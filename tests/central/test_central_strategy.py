@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from noisewright.central.block import Block
 from noisewright.central.quantise import integer_basis, quantise
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import query_variances
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.law import NoiseLaw

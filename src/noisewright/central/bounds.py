@@ -5,7 +5,7 @@ Per attribute, u = √b_i and a basis of its complement turn the Gram matrix int
 attributes with c = 0 (plain counts) split off exactly. The rest (see `coupled`) is one dense
 eigenproblem where it is small, or an arrow. Where it is neither, N is replaced by something below
 it in the order of positive semidefinite matrices, [[g, cᵀ], [c, H]] ⪰ diag(x, H − ccᵀ/(g − x)):
-every block then stands alone.
+every block then stands alone; `commuting` may know better.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from noisewright.central.commuting import commuting_bound
 from noisewright.central.coupled import (
     CoupledTerms,
     Parts,
@@ -46,7 +47,7 @@ def lower_bound(design: MixedDesign) -> float:
     parts = [split_kind(kind.gram, design.dual[kind.group]) for kind in family.kinds]
     joint = _joint_bound(family, parts)
     if joint is None:
-        joint = _separate_bound(family, parts)
+        joint = max(_separate_bound(family, parts), commuting_bound(family))
     return joint * (1 - _MARGIN) / float(np.sqrt(family.queries))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from noisewright.central.families import Family, Indices, Table
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import downward_closure
+from noisewright.workload.tensor import kron_all
 
 CoupledTerms = tuple[tuple[Table, tuple[int, ...], float], ...]
 """Tables of coupled attributes, the kinds asked of them, and their squared weights."""
@@ -76,15 +77,8 @@ def dense(
                     _piece(parts[k], i in first, i in second)
                     for i, k in zip(table, kinds, strict=True)
                 ]
-                matrix[place[first], place[second]] += weight * _kron(pieces)
+                matrix[place[first], place[second]] += weight * kron_all(pieces)
     return matrix
-
-
-def _kron(pieces: Sequence[FloatArray]) -> FloatArray:
-    result: FloatArray = np.ones((1, 1))
-    for piece in pieces:
-        result = np.asarray(np.kron(result, piece), dtype=np.float64)
-    return result
 
 
 def _piece(part: Parts, left: bool, right: bool) -> FloatArray:
@@ -152,7 +146,7 @@ class _Tip:
     ) -> _Tip:
         eigen = [np.linalg.eigh(parts[k].h) for k in kinds]
         values = [np.maximum(e.eigenvalues, 0.0) for e in eigen]
-        diagonal = weight * _kron([v[None, :] for v in values]).ravel()
+        diagonal = weight * kron_all([v[None, :] for v in values]).ravel()
         rows, coupling = [], []
         for block, numbers in place.items():
             if set(block) <= set(table):
@@ -161,5 +155,5 @@ class _Tip:
                     for i, k, e, v in zip(table, kinds, eigen, values, strict=True)
                 ]
                 rows.append(numbers)
-                coupling.append(weight * _kron(pieces))
+                coupling.append(weight * kron_all(pieces))
         return cls(np.concatenate(rows), np.concatenate(coupling), diagonal)

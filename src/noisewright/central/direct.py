@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from noisewright.central.axes import Integers
+from noisewright.central.block import Block
 from noisewright.central.gaussian import Planned
 from noisewright.central.residual import is_counts
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term

@@ -9,8 +9,9 @@ from math import prod
 import numpy as np
 
 from noisewright.central.axes import Integers
+from noisewright.central.block import Block
 from noisewright.central.quantise import quantise
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload

@@ -14,9 +14,10 @@ from math import ceil, inf, log2, prod
 import numpy as np
 
 from noisewright.central.axes import Integers
+from noisewright.central.block import Block
 from noisewright.central.gaussian import Planned, as_one_axis, fine_grid
 from noisewright.central.merged_cells import MergedCells, merged_cells
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.central.weighted_identity import WeightedIdentity, weighted_identity
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize

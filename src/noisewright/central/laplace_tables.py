@@ -14,11 +14,12 @@ from math import prod
 
 import numpy as np
 
+from noisewright.central.block import Block
 from noisewright.central.families import Family, compile_family
 from noisewright.central.gaussian import Planned
 from noisewright.central.overlap import Table, subsets
 from noisewright.central.residual import as_product, interaction_strategy
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.errors import TooLarge
 from noisewright.workload.base import FloatArray

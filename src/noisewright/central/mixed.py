@@ -125,6 +125,13 @@ def _solve(gram: FloatArray, tau_squared: float, start: FloatArray | None, bits:
     return _State(axis, solution.dual.b, False)
 
 
+def optimal_strategy(gram: FloatArray) -> FloatArray:
+    """The best strategy for queries on one attribute with this Gram matrix."""
+    problem = _problem(gram, 0.0)
+    solution = solve(problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS)
+    return problem.factors(solution.primal).strategy
+
+
 def _problem(gram: FloatArray, tau_squared: float) -> GramProblem | TridiagonalProblem:
     scale = float(gram[-1, -1])
     if len(gram) > 1 and np.allclose(gram, scale * PrefixGram(len(gram)).dense(), rtol=1e-12):

@@ -27,8 +27,8 @@ def quantise(strategy: FloatArray, workload: Workload, bits: int) -> Integers:
         weakest = _AUGMENT * np.linalg.norm(strategy, axis=0).max()
         strategy = np.concatenate([strategy, weakest * np.eye(strategy.shape[1])])
     if basis is None:
-        return _rounded(strategy, bits)
-    return _rounded(strategy @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
+        return rounded(strategy, bits)
+    return rounded(strategy @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
 
 
 def integer_basis(workload: Workload) -> Integers | None:
@@ -78,7 +78,8 @@ def _small_integers(strategy: FloatArray) -> Integers | None:
     return np.asarray(nearest, dtype=np.int64)
 
 
-def _rounded(matrix: FloatArray, bits: int) -> Integers:
+def rounded(matrix: FloatArray, bits: int) -> Integers:
+    """A multiple of a real matrix in integers of so many bits."""
     scale = 2.0**bits / np.abs(matrix).max()
     rounded = np.rint(matrix * scale)
     if np.abs(rounded).max() >= 2**31:

@@ -6,17 +6,18 @@ Only the marginal tables of the blocks are ever counted; no step visits the cell
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
+from noisewright.central.block import Block
 from noisewright.central.bounds import lower_bound
-from noisewright.central.families import Family, compile_family
+from noisewright.central.families import compile_family
 from noisewright.central.gaussian import Planned, fine_grid
 from noisewright.central.mixed import MixedDesign, design
 from noisewright.central.reweight import reweight
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.norm.marginals import residual_plan
 from noisewright.workload import Identity, kron
@@ -48,7 +49,32 @@ def is_counts(terms: Sequence[Term]) -> bool:
     )
 
 
-def interaction_strategy(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Planned:
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A design for product queries and a lower bound on the error of any other."""
+
+    design: MixedDesign
+    bound: float
+    value: float
+
+
+def certified_design(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Certified:
+    """Axes and budget shares for product queries, queries that are none replaced by their cells."""
+    products = [as_product(term, sizes) for term in terms]
+    bits = _bits(max(len(term.attributes) for term in products))
+    if norm == 2:
+        found = design(compile_family(sizes, products), bits)
+        return Certified(found, lower_bound(found), found.value)
+    searched = reweight(products, sizes, norm, bits)
+    return Certified(searched.design, searched.bound, searched.value)
+
+
+def interaction_strategy(
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float,
+    certified: Certified | None = None,
+) -> Planned:
     """The strategy of independent interaction blocks, with its certificate.
 
     Exactly optimal at every norm for tables of counts; for other queries near-optimal at norm 2,
@@ -56,28 +82,10 @@ def interaction_strategy(terms: Sequence[Term], sizes: tuple[int, ...], norm: fl
     """
     if is_counts(terms):
         return _counts(terms, sizes, norm)
-    products = [as_product(term, sizes) for term in terms]
-    planned = (
-        _mixed(compile_family(sizes, products)) if norm == 2 else _heavy(products, sizes, norm)
-    )
+    planned = _mixed(certified or certified_design(terms, sizes, norm))
     if all(term.factors is not None for term in terms):
         return planned
     return _restated(planned, terms, norm)
-
-
-def _heavy(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Planned:
-    """Norms above 2: table weights searched, value and bound at that norm."""
-    found = reweight(terms, sizes, norm, _bits(max(len(term.attributes) for term in terms)))
-    design_ = found.design
-    pairs = zip(design_.family.blocks, design_.shares, strict=True)
-    return Planned(
-        _strategy(design_, [design_.noise(block, share) for block, share in pairs]),
-        found.value,
-        min(found.bound, found.value),
-        "weighted nuclear norm, one row weight per table",
-        f"table weights searched; within a factor {max(1.0, found.value / found.bound):.4f} of "
-        f"the best possible",
-    )
 
 
 def as_product(term: Term, sizes: Sequence[int]) -> Term:
@@ -106,17 +114,16 @@ def _bits(attributes: int) -> int:
     return max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, attributes)))
 
 
-def _mixed(family: Family) -> Planned:
-    found = design(family, _bits(max(map(len, family.blocks))))
-    noises = [found.noise(b, s) for b, s in zip(family.blocks, found.shares, strict=True)]
-    bound = lower_bound(found)
+def _mixed(found: Certified) -> Planned:
+    design_ = found.design
+    pairs = zip(design_.family.blocks, design_.shares, strict=True)
     return Planned(
-        _strategy(found, noises),
+        _strategy(design_, [design_.noise(block, share) for block, share in pairs]),
         found.value,
-        min(bound, found.value),
+        min(found.bound, found.value),
         "weighted nuclear norm, product weights",
-        f"axes optimised for {len(family.blocks)} interactions; within a factor "
-        f"{max(1.0, found.value / bound):.4f} of the best possible",
+        f"axes optimised for {len(design_.family.blocks)} interactions; within a factor "
+        f"{max(1.0, found.value / found.bound):.4f} of the best possible",
     )
 
 

@@ -23,139 +23,32 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.central.axes import Axis, Integers
+from noisewright.central.block import Block, Table
 from noisewright.central.overlap import Components, Overlap, subsets
+from noisewright.central.sensitivity import squared_change
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.rounding import float_above
+from noisewright.privacy.rounding import float_above, root_above
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import FloatArray, check_neighbours, check_order
 from noisewright.workload.tensor import apply_along_axes
 from noisewright.workload.terms import Term
 
-Table = tuple[int, ...]
 Marginal = Callable[[Table], Integers]
 """Gives the exact counts of a marginal table, as a tensor over its attributes."""
-
-_LARGEST = 2**62
-_ENTRY = 2**48  # sums over thousands of rows then still fit 64 bits
-
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Integer measurements, `multiplier` times ⊗ factors, of one marginal table.
-
-    Its noise has `noise` times the strategy's scale. The multiplier makes the grid fine: counts
-    become multiples of it, the noise does not.
-    """
-
-    attributes: Table
-    factors: tuple[Integers, ...]
-    noise: float = 1.0
-    multiplier: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
-        for factor in self.factors:
-            ends = factor.min(initial=0), factor.max(initial=0)
-            if factor.dtype != np.int64 or ends[0] < -_ENTRY or ends[1] > _ENTRY:
-                raise InvalidParameter(
-                    "factors", factor.dtype.name, f"must be 64-bit integers up to {_ENTRY}"
-                )
-        if type(self.multiplier) is not int or self.multiplier < 1:
-            raise InvalidParameter("multiplier", self.multiplier, "must be an integer >= 1")
-        if not 0 < self.noise < inf:
-            raise InvalidParameter("noise", self.noise, "must be finite and > 0")
-
-    @property
-    def rows(self) -> int:
-        """Number of measured integers."""
-        return prod(len(factor) for factor in self.factors)
-
-    @cached_property
-    def inverses(self) -> tuple[FloatArray, ...]:
-        """Pseudo-inverse of every factor."""
-        return tuple(np.linalg.pinv(factor.astype(np.float64)) for factor in self.factors)
-
-    @cached_property
-    def zero_sum(self) -> tuple[bool, ...]:
-        """Which factors see only differences: every row sums to zero, exactly."""
-        return tuple(not factor.sum(axis=1).any() for factor in self.factors)
-
-    def measure(self, table: Integers) -> Integers:
-        """Exact integers, whatever the counts: to refuse large ones would tell how large they are.
-
-        64-bit words wrap around on the way, which is harmless as long as the results fit; where
-        they might not, Python's integers are used.
-        """
-        if table.dtype.kind not in "iu":
-            raise InvalidParameter("table", table.dtype.name, "must hold integer counts")
-        largest = self.multiplier * prod(int(np.abs(f).max(initial=0)) for f in self.factors)
-        people = float(np.abs(table).sum(dtype=np.float64))
-        word = np.uint64 if people < _LARGEST // max(1, largest) else object
-        factors = [factor.astype(word) for factor in self.factors]
-        maps = [(*factor.shape, factor.__matmul__) for factor in factors]
-        measured = apply_along_axes(maps, table.reshape(-1).astype(word))
-        scaled = measured * np.array(self.multiplier, dtype=word)
-        return np.asarray(scaled if word is object else scaled.view(np.int64))
-
-    def change(self, order: int, neighbours: str) -> Fraction:
-        """Bound on the order-th power of the change one neighbour makes, in units of the noise."""
-        scale = (Fraction(self.noise) / self.multiplier) ** order
-        powers = [
-            int((np.abs(factor.astype(object)) ** order).sum(axis=0).max())
-            for factor in self.factors
-        ]
-        largest = prod(powers)
-        if neighbours == "add-remove":
-            return Fraction(largest) / scale
-        if not self.factors:
-            return Fraction(0)
-        if order == 1:
-            return Fraction(self._largest_l1_distance(largest)) / scale
-        return Fraction(2 * largest - 2 * self._smallest_product()) / scale
-
-    def _smallest_product(self) -> int:
-        """Least inner product of two columns, by interval products over the factors."""
-        low, high = 1, 1
-        for factor in self.factors:
-            gram = _exact_gram(factor)
-            ends = [e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))]
-            low, high = min(ends), max(ends)
-        return low
-
-    def _largest_l1_distance(self, largest: int) -> int:
-        """Largest distance of two columns: exact for one factor, an upper bound for products."""
-        if any(factor.shape[1] > 2048 for factor in self.factors):
-            return 2 * largest
-        if len(self.factors) == 1:
-            columns = self.factors[0].T
-            return max(int(np.abs(columns - column).sum(axis=1).max()) for column in columns)
-        return 2 * largest - 2 * prod(_least_overlap(factor) for factor in self.factors)
-
-
-def _least_overlap(factor: Integers) -> int:
-    """Least L1 norm that two columns u, v share: ‖u − v‖₁ = ‖u‖₁ + ‖v‖₁ − 2·shared.
-
-    What u ⊗ u' and v ⊗ v' share is at least the product of what their factors share.
-    """
-    columns, lengths = factor.T, np.abs(factor).sum(axis=0)
-    apart = (np.abs(columns - column).sum(axis=1) for column in columns)
-    pairs = zip(lengths, apart, strict=True)
-    return min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
-
-
-def _exact_gram(factor: Integers) -> npt.NDArray[Any]:
-    bound = int(np.abs(factor).max()) ** 2 * len(factor)
-    work = factor if bound < _LARGEST else factor.astype(object)
-    return np.asarray(work.T @ work)
 
 
 @dataclass(frozen=True, eq=False)
 class BlockStrategy:
-    """Blocks that do not overlap, over attributes with `sizes` values."""
+    """Blocks over attributes with `sizes` values.
+
+    With `separate`, blocks may overlap in any way, and a query is answered from one of them alone:
+    the one that says it best.
+    """
 
     sizes: tuple[int, ...]
     blocks: tuple[Block, ...]
+    separate: bool = False
 
     def __post_init__(self) -> None:
         for block in self.blocks:
@@ -163,6 +56,10 @@ class BlockStrategy:
                 raise InvalidParameter(
                     "blocks", block.attributes, "must have one factor per attribute, of its size"
                 )
+        if self.separate:
+            return
+        if self.axes is None and any(block.weights is not None for block in self.blocks):
+            raise InvalidParameter("weights", None, "need contrasts that all blocks share")
         if self.axes is None and self.overlap is None and not _orthogonal(self.blocks):
             raise InvalidParameter(
                 "blocks",
@@ -174,7 +71,11 @@ class BlockStrategy:
     def axes(self) -> dict[int, Axis] | None:
         """The split of every measured attribute, where all blocks measure it by one contrast."""
         found: dict[int, Axis] = {}
-        if len(self.blocks) < 2 or len({b.attributes for b in self.blocks}) < len(self.blocks):
+        if (
+            self.separate
+            or len(self.blocks) < 2
+            or len({b.attributes for b in self.blocks}) < len(self.blocks)
+        ):
             return None
         for block in self.blocks:
             for i, factor in zip(block.attributes, block.factors, strict=True):
@@ -188,8 +89,10 @@ class BlockStrategy:
     def overlap(self) -> Overlap | None:
         """How whole tables are combined, where all blocks are such."""
         tables = [block.attributes for block in self.blocks]
-        whole = all(_is_identity(f) for block in self.blocks for f in block.factors)
-        if not whole or len(tables) < 2 or len(set(tables)) < len(tables):
+        whole = all(
+            b.weights is None and all(_is_identity(f) for f in b.factors) for b in self.blocks
+        )
+        if self.separate or not whole or len(tables) < 2 or len(set(tables)) < len(tables):
             return None
         return Overlap(self.sizes, tables, [b.noise / b.multiplier for b in self.blocks])
 
@@ -230,7 +133,11 @@ class BlockStrategy:
         check_order(order)
         check_neighbours(neighbours)
         total = sum((b.change(order, neighbours) for b in self.blocks), start=Fraction(0))
-        return float_above(total) if order == 1 else _root_above(total)
+        if order == 1:
+            return float_above(total)
+        sharper = squared_change(self.sizes, self.blocks, neighbours)
+        least = total if sharper is None else min(total, Fraction(sharper))
+        return root_above(least) if least else 0.0
 
     def measure(self, marginal: Marginal) -> list[Integers]:
         """Exact measurements of every block."""
@@ -278,7 +185,8 @@ class BlockStrategy:
             matrix = inverse if i in attributes else inverse.sum(axis=0, keepdims=True)
             maps.append((*matrix.shape, matrix.__matmul__))
         batch = values.shape[1:]
-        kept = apply_along_axes(maps, values.astype(np.float64)) / block.multiplier
+        scales = np.asarray(block.scales).reshape(-1, *[1] * len(batch))
+        kept = apply_along_axes(maps, values / scales)
         result = kept.reshape(
             [self.sizes[i] if i in block.attributes else 1 for i in attributes] + list(batch)
         )
@@ -291,7 +199,21 @@ class BlockStrategy:
 
     def term_answers(self, term: Term, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Least-squares answers of one term of a workload."""
-        return np.asarray(term.answers(self.table(term.attributes, measured)), dtype=np.float64)
+        if self.separate:
+            number = self.seen_by(term)[0]
+            found = self._contribution(self.blocks[number], term.attributes, measured[number])
+            table = found.reshape(-1, *measured[number].shape[1:])
+        else:
+            table = self.table(term.attributes, measured)
+        return np.asarray(term.answers(table), dtype=np.float64)
+
+    def seen_by(self, term: Term) -> list[int]:
+        """Numbers of the blocks that a term is answered from."""
+        if not self.separate:
+            return self.visible(term.attributes)
+        wanted = set(term.attributes)
+        holding = [k for k, b in enumerate(self.blocks) if wanted <= set(b.attributes)]
+        return [min(holding, key=lambda k: _variance_of(self.blocks[k], term), default=0)]
 
     def answers(
         self, terms: Sequence[Term], measured: Sequence[npt.NDArray[Any]]
@@ -315,7 +237,7 @@ class BlockStrategy:
         )
         wanted = term.answers(probe.ravel().astype(np.float64))
         measured: list[npt.NDArray[Any]] = [np.empty(0)] * len(self.blocks)
-        for number in self.visible(term.attributes):
+        for number in self.seen_by(term):
             measured[number] = self._measure_spread(self.blocks[number], term.attributes, probe)
         seen = self.term_answers(term, measured)
         off = np.abs(seen - wanted) > 1e-6 * (1 + np.abs(wanted).max())
@@ -330,7 +252,7 @@ class BlockStrategy:
         """Whether every interaction of these attributes is measured in full."""
         if self.overlap is not None:
             return all(part in self.overlap.weights for part in subsets(attributes))
-        if self.axes is None:
+        if self.axes is None or self.separate:
             return False
         movable = tuple(i for i in attributes if self.sizes[i] > 1)
         known = all(i in self.axes and self.axes[i].complete for i in movable)
@@ -345,7 +267,7 @@ class BlockStrategy:
         full = np.broadcast_to(full, [self.sizes[i] for i in block.attributes])
         maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
         exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
-        return np.asarray(block.multiplier * exact)
+        return np.asarray(block.scales * exact)
 
 
 def _is_identity(factor: Integers) -> bool:
@@ -372,9 +294,14 @@ def _orthogonal_pair(a: Block, b: Block) -> bool:
     return any(only) or any(not (f.astype(object) @ g.T.astype(object)).any() for f, g in both)
 
 
-def _root_above(square: Fraction) -> float:
-    """The least float whose exact square is not below `square`, or one just above it."""
-    root = float(float_above(square) ** 0.5)
-    while Fraction(root) ** 2 < square:
-        root = float(np.nextafter(root, np.inf))
-    return root
+def _variance_of(block: Block, term: Term) -> float:
+    """Total variance of a term's answers from one block; infinite where it does not tell them."""
+    total = (block.noise / block.multiplier) ** 2
+    factors = dict(zip(term.attributes, term.factors or (), strict=True))
+    for i, factor, inverse in zip(block.attributes, block.factors, block.inverses, strict=True):
+        rows = factors[i].gram().dense() if i in factors else np.ones((len(inverse),) * 2)
+        blind = np.eye(len(inverse)) - inverse @ factor
+        if np.einsum("ij,ij->", blind, rows @ blind) > 1e-9 * np.trace(rows):
+            return inf
+        total *= float(np.einsum("ij,ij->", rows @ inverse, inverse))
+    return total

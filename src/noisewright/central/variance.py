@@ -7,13 +7,15 @@ from math import prod
 
 import numpy as np
 
+from noisewright.central.block import Block
 from noisewright.central.overlap import subsets
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.errors import TooLarge
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
+from noisewright.workload.tensor import apply_along_axes, kron_all
 from noisewright.workload.terms import Term
 
 JOINT_LIMIT = 4096
@@ -27,29 +29,38 @@ def query_variances(
 ) -> list[FloatArray]:
     """Variance of every answer, term by term: independent blocks add up."""
     laws = zip(strategy.blocks, strategy.laws(law), strict=True)
-    units = [drawn.variance / block.multiplier**2 for block, drawn in laws]
+    units = [drawn.variance / np.asarray(block.scales) ** 2 for block, drawn in laws]
     quadratics = _Quadratics(strategy)
     if strategy.overlap is not None:
-        components = strategy.overlap.component_variances(units)
+        components = strategy.overlap.component_variances([float(unit) for unit in units])
         return [term.weight**2 * _overlapping(term, components, quadratics) for term in terms]
     return [term.weight**2 * _term_variances(strategy, term, units, quadratics) for term in terms]
 
 
-def unit_error(strategy: BlockStrategy, terms: Sequence[Term], norm: float, order: int) -> float:
+def unit_error(
+    strategy: BlockStrategy,
+    terms: Sequence[Term],
+    norm: float,
+    order: int,
+    neighbours: str = "add-remove",
+) -> float:
     """p-th mean of the answers' deviations, in deviations of noise at sensitivity one."""
     law = NoiseLaw("rounded-gaussian" if order == 2 else "discrete-laplace", _FINE)
     std = np.sqrt(np.concatenate(query_variances(strategy, terms, law)))
     largest = float(std.max())
     mean = 1.0 if norm == np.inf else float(np.mean((std / largest) ** norm) ** (1 / norm))
-    return largest * mean * strategy.sensitivity(order) / law.standard_deviation
+    return largest * mean * strategy.sensitivity(order, neighbours) / law.standard_deviation
 
 
 def _term_variances(
-    strategy: BlockStrategy, term: Term, units: Sequence[float], quadratics: _Quadratics
+    strategy: BlockStrategy, term: Term, units: Sequence[FloatArray], quadratics: _Quadratics
 ) -> FloatArray:
     total = np.zeros(term.queries)
-    for number in strategy.visible(term.attributes):
+    for number in strategy.seen_by(term):
         block = strategy.blocks[number]
+        if block.weights is not None:
+            total += _weighted_rows(strategy, block, term, units[number])
+            continue
         scale = units[number] * quadratics.outside(block, term.attributes)
         if term.factors is None:
             covariances = [quadratics.covariance(block, i) for i in term.attributes]
@@ -61,6 +72,22 @@ def _term_variances(
             product = np.multiply.outer(product, part).ravel()
         total += scale * product
     return total
+
+
+def _weighted_rows(
+    strategy: BlockStrategy, block: Block, term: Term, units: FloatArray
+) -> FloatArray:
+    """Variances from a block whose rows have variances of their own."""
+    inverses = dict(zip(block.attributes, strategy.inverses(block), strict=True))
+    back = [
+        inverses[i] if i in inverses else strategy.reference(i)[:, None] for i in term.attributes
+    ]
+    if term.factors is None:
+        _check_joint(term.inner)
+        joint = kron_all(back)
+        return row_quadratics(term.inner, (joint * units) @ joint.T)
+    rows = [np.asarray(f.matvec(e)) ** 2 for f, e in zip(term.factors, back, strict=True)]
+    return np.asarray(apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units))
 
 
 def _overlapping(
@@ -134,12 +161,13 @@ class _Quadratics:
 
 
 def _joint(inner: Workload, covariances: list[FloatArray]) -> FloatArray:
+    _check_joint(inner)
+    return row_quadratics(inner, kron_all(covariances))
+
+
+def _check_joint(inner: Workload) -> None:
     if inner.size > JOINT_LIMIT:
         raise TooLarge(
             f"queries over {inner.size} cells that are no product of attributes need a covariance "
             f"over these cells; the limit is {JOINT_LIMIT}; ask them of fewer attributes"
         )
-    joint: FloatArray = np.ones((1, 1))
-    for covariance in covariances:
-        joint = np.asarray(np.kron(joint, covariance), dtype=np.float64)
-    return row_quadratics(inner, joint)

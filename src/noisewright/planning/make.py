@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -81,8 +82,21 @@ def plan_central(
             reasons.append(f"{name}: {reason}")
     if not plans:
         raise InvalidParameter("mechanism", mechanism, "cannot plan this: " + "; ".join(reasons))
-    best = min(plans, key=lambda p: p.achieved) if len(plans) > 1 else plans[0]
+    best = with_best_bound(
+        min(plans, key=lambda p: p.achieved) if len(plans) > 1 else plans[0], plans
+    )
     return check_answerable(replace(best, seconds=time.perf_counter() - began))
+
+
+def with_best_bound(made: CentralPlan, plans: Sequence[CentralPlan]) -> CentralPlan:
+    """The plan with the highest bound that any of these plans for the same workload proved."""
+    known = [p.planned for p in plans if p.planned.unit_bound is not None]
+    same = [p for p in known if p.neighbours == made.planned.neighbours]
+    if not same:
+        return made
+    tightest = max(same, key=lambda p: p.unit_bound or 0.0)
+    bound, certificate = tightest.unit_bound, tightest.certificate
+    return replace(made, planned=replace(made.planned, unit_bound=bound, certificate=certificate))
 
 
 def _settled(planned: Planned) -> bool:

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from noisewright.central.direct import direct_strategy, refuses_direct
+from noisewright.central.families import compile_family
 from noisewright.central.gaussian import DENSE_CELLS, Planned, as_one_axis, product_strategy
 from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_tables import laplace_tables
-from noisewright.central.residual import interaction_strategy, is_counts, with_public_total
+from noisewright.central.residual import (
+    Certified,
+    certified_design,
+    interaction_strategy,
+    is_counts,
+    with_public_total,
+)
+from noisewright.central.shared import refuses_shared, shared_basis
+from noisewright.central.unions import (
+    LARGEST_PRODUCT,
+    bounding_product,
+    cells_of,
+    refuses_union,
+    split_strategy,
+)
 from noisewright.central.variance import JOINT_LIMIT
 from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
@@ -31,10 +47,15 @@ class CentralProblem:
     norm: float
     domain: Domain | None = None
 
-    @property
+    @cached_property
     def terms(self) -> list[Term]:
         """The workload on marginal tables."""
         return terms(self.workload, self.sizes)
+
+    @cached_property
+    def certified(self) -> Certified:
+        """The design that several mechanisms start from, and its bound; found once."""
+        return certified_design(self.terms, self.sizes, self.norm)
 
 
 @dataclass(frozen=True)
@@ -99,10 +120,48 @@ def _refuses_residual(problem: CentralProblem) -> str | None:
 
 
 def _plan_residual(problem: CentralProblem) -> Planned:
-    planned = interaction_strategy(problem.terms, problem.sizes, problem.norm)
+    known = None if is_counts(problem.terms) else problem.certified
+    planned = interaction_strategy(problem.terms, problem.sizes, problem.norm, known)
     if problem.privacy.neighbours == "add-remove":
         return planned
     return replace(planned, strategy=with_public_total(planned.strategy))
+
+
+def _refuses_union(problem: CentralProblem) -> str | None:
+    return _refuses_gaussian(problem) or refuses_union(problem.terms, problem.sizes)
+
+
+def _refuses_shared(problem: CentralProblem) -> str | None:
+    if reason := _refuses_union(problem):
+        return reason
+    if problem.privacy.neighbours != "add-remove":
+        return "rows of different weights are planned for add-remove neighbours only"
+    if is_counts(problem.terms):
+        return "for tables of counts interactions are optimal"
+    return refuses_shared(compile_family(problem.sizes, problem.terms), problem.norm)
+
+
+def _plan_shared(problem: CentralProblem) -> Planned:
+    found = problem.certified
+    return shared_basis(problem.terms, found.design, problem.norm, found.bound)
+
+
+def _refuses_split(problem: CentralProblem) -> str | None:
+    if reason := _refuses_union(problem):
+        return reason
+    largest = max((f.size for t in problem.terms for f in t.factors or ()), default=1)
+    if largest > DENSE_CELLS:
+        return f"a dense strategy over {largest} cells is too large (limit {DENSE_CELLS})"
+    return None
+
+
+def _refuses_product(problem: CentralProblem) -> str | None:
+    if reason := _refuses_split(problem):
+        return reason
+    cells = cells_of(problem.terms, problem.sizes)
+    if cells > LARGEST_PRODUCT:
+        return f"one product would measure {cells} cells (limit {LARGEST_PRODUCT})"
+    return None
 
 
 def _refuses_laplace_strategy(problem: CentralProblem) -> str | None:
@@ -144,6 +203,10 @@ def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
     return min(options, key=lambda planned: planned.unit_value)
 
 
+def _asked(problem: CentralProblem) -> tuple[list[Term], tuple[int, ...], float, str]:
+    return problem.terms, problem.sizes, problem.norm, problem.privacy.neighbours
+
+
 CENTRAL: dict[str, CentralMechanism] = {
     mechanism.name: mechanism
     for mechanism in (
@@ -158,6 +221,24 @@ CENTRAL: dict[str, CentralMechanism] = {
             "optimal factorization with Gaussian noise: dense, or factor by factor",
             _refuses_gaussian_strategy,
             _plan_gaussian_strategy,
+        ),
+        CentralMechanism(
+            "shared-basis",
+            "unions of products: one basis, every row of it with noise of its own",
+            _refuses_shared,
+            _plan_shared,
+        ),
+        CentralMechanism(
+            "split",
+            "unions of products: every part its own optimal strategy and share of the budget",
+            _refuses_split,
+            lambda problem: split_strategy(*_asked(problem)),
+        ),
+        CentralMechanism(
+            "product",
+            "unions of products: one product strategy for everything asked",
+            _refuses_product,
+            lambda problem: bounding_product(*_asked(problem)),
         ),
         CentralMechanism(
             "laplace-strategy",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright import __version__
+from noisewright.central.block import Block
 from noisewright.central.gaussian import Planned
-from noisewright.central.strategy import Block, BlockStrategy
+from noisewright.central.strategy import BlockStrategy
 from noisewright.domain import Domain
 from noisewright.errors import FileFormatError
 from noisewright.files import replacing
@@ -105,23 +106,26 @@ def _encode_strategy(strategy: BlockStrategy, arrays: dict[str, Array]) -> dict[
     known: dict[bytes, str] = {}
     blocks = []
     for block in strategy.blocks:
+        held = [*block.factors, *([] if block.weights is None else [block.weights])]
         names = []
-        for factor in block.factors:
+        for factor in held:
             key = str(factor.shape).encode() + factor.tobytes()
             if key not in known:
                 known[key] = f"factor.{len(known)}"
                 arrays[known[key]] = factor
             names.append(known[key])
         blocks.append([list(block.attributes), names, block.noise, block.multiplier])
-    return {"sizes": list(strategy.sizes), "blocks": blocks}
+    return {"sizes": list(strategy.sizes), "blocks": blocks, "separate": strategy.separate}
 
 
 def _decode_strategy(stored: Mapping[str, Any], arrays: Mapping[str, Array]) -> BlockStrategy:
-    blocks = tuple(
-        Block(tuple(attributes), tuple(arrays[name] for name in names), noise, multiplier)
-        for attributes, names, noise, multiplier in stored["blocks"]
-    )
-    return BlockStrategy(tuple(stored["sizes"]), blocks)
+    blocks = []
+    for attributes, names, noise, multiplier in stored["blocks"]:
+        held = [arrays[name] for name in names]
+        count = len(attributes)
+        weights = held[count] if len(held) > count else None
+        blocks.append(Block(tuple(attributes), tuple(held[:count]), noise, multiplier, weights))
+    return BlockStrategy(tuple(stored["sizes"]), tuple(blocks), stored["separate"])
 
 
 def save_central(plan: CentralPlan, path: str | Path) -> None:

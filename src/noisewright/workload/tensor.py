@@ -31,6 +31,14 @@ def column_kron(vectors: Sequence[FloatArray]) -> FloatArray:
     return result
 
 
+def kron_all(matrices: Sequence[FloatArray]) -> FloatArray:
+    """Kronecker product of matrices, dense."""
+    result: FloatArray = np.ones((1, 1))
+    for matrix in matrices:
+        result = np.asarray(np.kron(result, matrix), dtype=np.float64)
+    return result
+
+
 def sum_out(
     tensor: Array, sizes: Sequence[int], keep: Sequence[int], keepdims: bool = False
 ) -> Array:

@@ -1,0 +1,130 @@
+"""Joint sensitivities: never below what any neighbour does, and sharp where they claim to be."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noisewright.central import sensitivity
+from noisewright.central.axes import centred
+from noisewright.central.block import Block
+from noisewright.central.strategy import BlockStrategy
+from noisewright.errors import InvalidParameter
+
+Blocks = tuple[Block, ...]
+
+
+def whole(sizes: tuple[int, ...], blocks: Blocks) -> np.ndarray:
+    """All measurements over all cells, each in units of its noise: the slow, obvious way."""
+    rows = []
+    for block in blocks:
+        full = np.ones((1, 1))
+        by_axis = dict(zip(block.attributes, block.factors, strict=True))
+        for i, n in enumerate(sizes):
+            full = np.kron(full, by_axis.get(i, np.ones((1, n))))
+        rows.append(np.asarray(block.scales).reshape(-1, 1) * full / block.noise)
+    return np.concatenate(rows)
+
+
+def largest(matrix: np.ndarray, neighbours: str) -> float:
+    if neighbours == "add-remove":
+        return float(np.linalg.norm(matrix, axis=0).max())
+    gram = matrix.T @ matrix
+    lengths = np.diagonal(gram)
+    return float(np.sqrt((lengths[:, None] + lengths - 2 * gram).max()))
+
+
+def interactions(sizes: tuple[int, ...], rng: np.random.Generator, mixed: bool) -> Blocks:
+    def factor(i: int) -> np.ndarray:
+        if mixed and i == 0:
+            return matrix
+        return centred(sizes[i]).contrasts
+
+    matrix = rng.integers(-9, 10, size=(sizes[0] - 1, sizes[0]))
+    tables = [t for t in product((0, 1), repeat=len(sizes)) if rng.random() < 0.8] or [(1,)]
+    chosen = [tuple(i for i, used in enumerate(t) if used) for t in tables]
+    return tuple(
+        Block(t, tuple(factor(i) for i in t), float(rng.uniform(0.5, 3)), int(rng.integers(1, 5)))
+        for t in dict.fromkeys([(), *chosen])
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(2, 4), min_size=2, max_size=4), st.booleans(), st.integers(0, 10**6))
+def test_replaced_people_are_bounded_by_every_way(
+    sizes_: list[int], mixed: bool, seed: int
+) -> None:
+    sizes = tuple(sizes_)
+    blocks = interactions(sizes, np.random.default_rng(seed), mixed)
+    if all(not block.attributes for block in blocks):
+        return
+    truth = largest(whole(sizes, blocks), "replace-one") ** 2
+    used = sorted({i for block in blocks for i in block.attributes})
+    spans = {id(f): sensitivity.Span.of(f) for block in blocks for f in block.factors}
+    by_pairs = sensitivity._over_pairs(sizes, used, blocks)
+    by_patterns = sensitivity._over_patterns(used, blocks, spans)
+    by_counts = sensitivity._over_counts(used, blocks, spans)
+    assert truth * (1 - 1e-12) <= by_pairs <= truth * (1 + 1e-6)
+    assert truth * (1 - 1e-12) <= by_patterns
+    if not mixed:  # contrasts of plain counts: exact
+        assert by_patterns <= truth * (1 + 1e-6)
+    if by_counts is not None:
+        assert truth * (1 - 1e-12) <= by_counts
+
+
+def test_many_attributes_that_are_alike_are_counted_exactly() -> None:
+    tables = [(), *((i,) for i in range(8)), *((i, j) for j in range(8) for i in range(j))]
+    axis = centred(3)
+    blocks = tuple(Block(t, (axis.contrasts,) * len(t), 1.0 + len(t)) for t in tables)
+    spans = {id(axis.contrasts): sensitivity.Span.of(axis.contrasts)}
+    exact = sensitivity._over_patterns(range(8), blocks, spans)
+    assert sensitivity._over_counts(range(8), blocks, spans) == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_hundred_attributes_cost_less_than_the_sum_of_their_blocks() -> None:
+    sizes = (10,) * 60
+    tables = [(i,) for i in range(60)] + [(i, j) for j in range(60) for i in range(j)]
+    axis = centred(10)
+    strategy = BlockStrategy(sizes, tuple(Block(t, (axis.contrasts,) * len(t)) for t in tables))
+    added = float(sum(block.change(2, "replace-one") for block in strategy.blocks))
+    assert strategy.sensitivity(2, "replace-one") ** 2 < 0.96 * added
+
+
+WEIGHTED = (
+    Block((0,), (np.array([[3, -1, -2], [0, 4, -4]]),), 1.5, weights=np.array([7, 2])),
+    Block((1,), (centred(4).contrasts,), 2.0, 3, np.array([5])),
+    Block(
+        (0, 1),
+        (np.array([[3, -1, -2], [0, 4, -4]]), centred(4).contrasts),
+        0.7,
+        weights=np.array([[2], [9]]),
+    ),
+)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_rows_of_different_weights(neighbours: str) -> None:
+    strategy = BlockStrategy((3, 4), WEIGHTED)
+    matrix = whole((3, 4), WEIGHTED)
+    truth = largest(matrix, neighbours)
+    found = strategy.sensitivity(2, neighbours)
+    assert truth * (1 - 1e-12) <= found
+    if neighbours == "add-remove":
+        assert found <= truth * (1 + 1e-6)
+    x = np.random.default_rng(0).integers(0, 50, size=(3, 4))
+    measured = strategy.measure(lambda t: x.sum(axis=tuple({0, 1} - set(t))))
+    scaled = [v / b.noise for v, b in zip(measured, WEIGHTED, strict=True)]
+    np.testing.assert_allclose(np.concatenate(scaled), matrix @ x.ravel(), rtol=1e-12)
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    factor = np.array([[1, -1]])
+    for bad in (np.array([0]), np.array([1, 2]), np.array([[1]]), np.array([1.5])):
+        with pytest.raises(InvalidParameter):
+            Block((0,), (factor,), weights=bad)
+    with pytest.raises(InvalidParameter, match="share"):
+        BlockStrategy((2,), (Block((0,), (factor,), weights=np.array([2])),))
