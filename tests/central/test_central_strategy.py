@@ -231,3 +231,10 @@ def test_real_rank_deficient_rows_are_covered_by_cells() -> None:
     assert integer_basis(w) is None
     integers = quantise(rows, w, bits=14)
     assert np.linalg.matrix_rank(integers) == 5
+
+
+@pytest.mark.parametrize("attributes", [(1, 0), (0, 0)])
+def test_attributes_out_of_order_are_refused(attributes):
+    factors = (np.eye(2, dtype=np.int64), np.array([[1, 3]], dtype=np.int64))
+    with pytest.raises(InvalidParameter, match="in order"):
+        Block(attributes, factors)

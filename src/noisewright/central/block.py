@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import inf, prod
 from typing import Any
 
@@ -41,6 +42,8 @@ class Block:
 
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
+        if any(a >= b for a, b in pairwise(self.attributes)):
+            raise InvalidParameter("attributes", self.attributes, "must be in order, each once")
         for factor in self.factors:
             ends = factor.min(initial=0), factor.max(initial=0)
             if factor.dtype != np.int64 or ends[0] < -_ENTRY or ends[1] > _ENTRY:
