@@ -17,11 +17,11 @@ _BY_MATRICES = 512
 _BY_TRANSFORMS = 2**14
 
 
-def never_worse(task: Task, strategy: Strategy) -> tuple[str, Strategy]:
-    """The strategy found, or the classical one that beats it."""
+def never_worse(task: Task, strategy: Strategy) -> tuple[str, Strategy, float]:
+    """The strategy found, or the classical one that beats it: its name, itself and its error."""
     best, name = task.value(strategy), "optimised"
     if best <= task.floor * (1 + 1e-9):
-        return name, strategy
+        return name, strategy, best
     for candidate, build in _classics(task).items():
         try:
             built = build()
@@ -30,7 +30,7 @@ def never_worse(task: Task, strategy: Strategy) -> tuple[str, Strategy]:
             continue
         if value < best * (1 - 1e-9):
             best, name, strategy = value, candidate, built
-    return name, strategy
+    return name, strategy, best
 
 
 def _classics(task: Task) -> dict[str, Callable[[], Strategy]]:

@@ -168,8 +168,9 @@ class Sandwich:
         seen = self._windows(np.fft.ifft(response * inv.inverse).real)
         twice = self._windows(np.fft.ifft(response * self.between).real)
         k = inv.middle
-        result = np.einsum("tj,tj->t", seen @ (k @ self.between_bins @ k), seen)
-        result -= 2 * np.einsum("tj,tj->t", seen @ k, twice)
+        pulled = seen @ (k @ self.between_bins @ k)
+        pulled -= twice @ (2 * k)
+        result = np.einsum("tj,tj->t", pulled, seen)
         ramp = np.fft.ifft(np.conj(waves) * np.fft.fft(self.solved_ramp)).real
         return np.asarray(result + self.ramp * ramp**2)
 

@@ -18,6 +18,7 @@ from noisewright.workload.base import FloatArray
 _LARGEST_JUNTA = 6
 _PRUNING_LOSS = 2e-4
 _WRITING_LOSS = 1e-3
+_SEVERAL_STARTS = 2**14
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,17 @@ class OrbitEffort:
     patience: int = 8
     flips: int = 40
     batch_cells: int = 2**15
+    round_cells: int = 2**20
     reports: int = 2**20
     """About the largest number of different reports of the strategy."""
 
     def orbits(self, cells: int) -> int:
         """Largest number of orbits over this many cells."""
         return int(np.clip(self.reports // cells, 8, 512))
+
+    def rounds_over(self, cells: int) -> int:
+        """Rounds of column generation: the first few bring most, and large ones take seconds."""
+        return int(np.clip(self.round_cells // cells, 3, self.rounds))
 
     def batch(self, cells: int) -> int:
         """Number of patterns improved at once."""
@@ -54,14 +60,17 @@ def search_orbits(
     earlier = None if state is None else state["patterns"].astype(bool)
     found = generate_orbits(problem, effort, rng, control, earlier)
     written = _reweighted(problem, _written_out(problem, found, effort, rng))
-    wanted = _class_value(problem, found)
-    if problem.value(written.eigenvalues) <= wanted * (1 + _WRITING_LOSS) or control.expired:
-        return written
     limit = effort.orbits(problem.group.cells)
-    few = np.argsort(-written.shares)[: max(limit // 4, 8)]
-    starts = [written, _uniform(problem, written.patterns[few])]
-    fresh = problem.spectral_patterns(min(limit, 64), rng, 0.5)
-    starts.append(_uniform(problem, fresh))
+    wanted = _class_value(problem, found)
+    enough = limit > len(problem.classes.sizes)
+    close = problem.value(written.eigenvalues) <= wanted * (1 + _WRITING_LOSS)
+    if (enough and close) or control.expired:
+        return written
+    starts = [written]
+    if problem.group.cells <= _SEVERAL_STARTS:
+        few = np.argsort(-written.shares)[: max(limit // 4, 8)]
+        fresh = problem.spectral_patterns(min(limit, 64), rng, 0.5)
+        starts += [_uniform(problem, written.patterns[few]), _uniform(problem, fresh)]
     flipped = [flip_cells(problem, start, effort.flips, control) for start in starts]
     best = min([written, *flipped], key=lambda orbits: problem.value(orbits.eigenvalues))
     return _reweighted(problem, best)
@@ -87,7 +96,7 @@ def generate_orbits(
 ) -> Orbits:
     """Column generation, eigenvalues averaged over classes of characters."""
     n, classes = problem.group.cells, problem.classes
-    batch = effort.batch(n)
+    batch, rounds = effort.batch(n), effort.rounds_over(n)
     pool = problem.spectral_patterns(batch, rng, 0.5)
     pool = np.concatenate([pool, problem.ascend(pool, np.sqrt(np.abs(problem.energies)))])
     pool = np.concatenate([pool, random_juntas(problem, batch, rng), _waves(problem, batch)])
@@ -95,7 +104,7 @@ def generate_orbits(
         pool = np.concatenate([pool, earlier])
     best = np.inf
     stalled = 0
-    for round_ in range(effort.rounds):
+    for round_ in range(rounds):
         pool = _distinct(pool)
         means = classes.mean(orbit_information(problem.group, pool, problem.epsilon))
         kept, shares, value = _pruned(means, classes.weights, effort.orbits(n))
@@ -104,7 +113,7 @@ def generate_orbits(
         best = min(best, value)
         control.keep("orbits", lambda pool=pool: {"patterns": pool})  # type: ignore[misc]
         done = control.step("orbits", problem.variance(value))
-        if done or stalled >= effort.patience or round_ == effort.rounds - 1:
+        if done or stalled >= effort.patience or round_ == rounds - 1:
             break
         gains = classes.spread(classes.weights / classes.sizes / (shares @ means) ** 2)
         pool = np.concatenate([pool, _proposals(problem, pool, gains, batch, rng)])

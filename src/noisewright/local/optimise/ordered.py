@@ -8,7 +8,7 @@ all cells. Each part is optimised knowing what the other contributes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -275,10 +275,14 @@ class CoarseFine(Mixture):
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """From transforms and matrices over bins, for prefix, ranges and what is made of them."""
-        group = Translations((self.size,))
-        known = decompose(gram, group)
+        known = decompose(gram, Translations((self.size,)))
         if known is None:
             return super().type_variances(gram)
+        # Asked for several times on the way to a plan, and seconds of work on large domains.
+        return _variances(self, gram).copy()
+
+    def _variances_on(self, known: Decomposition) -> FloatArray:
+        group = Translations((self.size,))
         coarse, fine, first, second = self._parts
         found = sandwich(self._bins, second * self._spectrum, first * self._centred_coarse, known)
         result = first * self._bins.spread(coarse.energy(found.on_bins()))
@@ -290,3 +294,10 @@ class CoarseFine(Mixture):
         return np.asarray(
             result - weights[1:].sum() / self.size - known.ramp * ramp_vector(self.size) ** 2
         )
+
+
+@lru_cache(maxsize=2)
+def _variances(strategy: CoarseFine, gram: Gram) -> FloatArray:
+    known = decompose(gram, Translations((strategy.size,)))
+    assert known is not None
+    return strategy._variances_on(known)

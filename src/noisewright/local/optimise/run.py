@@ -73,7 +73,14 @@ PRESETS: dict[str, Preset] = {
     "normal": Preset(Effort(), OrbitEffort(), OrderedEffort(bins=128), dense_up_to=256),
     "high": Preset(
         Effort(rows_per_cell=8, iterations=300, rounds=60, generate_up_to=160, seconds=None),
-        OrbitEffort(rounds=300, patience=40, flips=150, batch_cells=2**16, reports=2**21),
+        OrbitEffort(
+            rounds=300,
+            patience=40,
+            flips=150,
+            batch_cells=2**16,
+            round_cells=2**25,
+            reports=2**21,
+        ),
         OrderedEffort(bins=256, rounds=6, flips=60, reports=2**21),
         dense_up_to=1024,
     ),
@@ -139,8 +146,9 @@ def optimise(
     kept = Cache(default_folder() if cache is True else Path(str(cache))) if cache else None
     found = kept.load(name) if kept is not None else None
     if found is not None and found.strategy.epsilon == task.epsilon:
-        facts = found.facts
-        return _result(task, found.strategy, str(facts["mechanism"]), "cached", control)
+        mechanism = str(found.facts["mechanism"])
+        value = task.value(found.strategy)
+        return _result(task, found.strategy, mechanism, value, "cached", control)
     state = None
     if checkpoint is not None:
         saved = Checkpoint(Path(checkpoint), name)
@@ -149,9 +157,9 @@ def optimise(
     rng = np.random.default_rng(seed)
     arrays = None if state is None else state[1]
     strategy = _search(task, preset, structure, rng, control, arrays)
-    mechanism, strategy = never_worse(task, strategy)
-    status = _status(task, strategy, control)
-    result = _result(task, strategy, mechanism, status, control)
+    mechanism, strategy, value = never_worse(task, strategy)
+    status = _status(value, control)
+    result = _result(task, strategy, mechanism, value, status, control)
     if kept is not None and status == "finished":
         kept.save(name, strategy, {"mechanism": mechanism, "value": result.value})
     return result
@@ -174,13 +182,13 @@ def _positive(seconds: float | None) -> float | None:
 
 
 def _result(
-    task: Task, strategy: Strategy, mechanism: str, status: str, control: Control
+    task: Task, strategy: Strategy, mechanism: str, value: float, status: str, control: Control
 ) -> Optimised:
     return Optimised(
         strategy,
         mechanism,
         task.objective,
-        task.value(strategy),
+        value,
         task.floor,
         status,
         control.iterations,
@@ -188,8 +196,8 @@ def _result(
     )
 
 
-def _status(task: Task, strategy: Strategy, control: Control) -> str:
-    if control.met(task.value(strategy)):
+def _status(value: float, control: Control) -> str:
+    if control.met(value):
         return "target reached"
     return "time limit" if control.expired else "finished"
 

@@ -116,12 +116,17 @@ class SymmetricProblem:
         """
         slope = expm1(self.epsilon)
         gains = np.where(self.needed, gains, 0.0)
+        gains = (gains / gains.max()).astype(
+            np.float32
+        )  # cells are only ranked: half the digits do
+        patterns, moving = patterns.copy(), np.arange(len(patterns))
         for _ in range(_ASCENT_STEPS):
-            tangent = self.group.apply(gains, patterns.astype(np.float64))
-            better = _above_level(tangent, slope)
-            if (better == patterns).all():
+            before = patterns[moving]
+            tangent = self.group.apply(gains, before.astype(np.float32))
+            patterns[moving] = better = _above_level(tangent, slope)
+            moving = moving[(better != before).any(axis=1)]
+            if not moving.size:
                 break
-            patterns = better
         return patterns
 
 

@@ -58,7 +58,7 @@ class Translations:
         return np.broadcast_to(last, self.shape).reshape(-1).copy()
 
     def forward(self, x: FloatArray) -> Spectrum:
-        """Coefficients of the rows of `x` at the kept characters."""
+        """Coefficients of the rows of `x` at the kept characters, in the precision of `x`."""
         if self.binary:
             return _walsh(x)
         from scipy import fft
@@ -109,19 +109,19 @@ def _walsh(x: FloatArray) -> FloatArray:
     that is busy otherwise, threads waiting for each other made this ten times slower.
     """
     bits = x.shape[1].bit_length() - 1
-    work, done = np.ascontiguousarray(x, dtype=np.float64), 0
+    work, done = np.ascontiguousarray(x), 0
     while done < bits:
         take = min(_BITS, bits - done)
         block, inner, most = 1 << take, 1 << done, _UNTHREADED >> (2 * take)
-        result = np.empty_like(work)
+        factor, result = _hadamard(take).astype(work.dtype), np.empty_like(work)
         if inner == 1:
             pieces = (-1, min(most, x.shape[1] // block), block)
-            np.matmul(work.reshape(pieces), _hadamard(take), out=result.reshape(pieces))
+            np.matmul(work.reshape(pieces), factor, out=result.reshape(pieces))
         else:
             width = min(most, inner)
             shape, order = (-1, block, inner // width, width), (0, 2, 1, 3)
             into = result.reshape(shape).transpose(order)
-            np.matmul(_hadamard(take), work.reshape(shape).transpose(order), out=into)
+            np.matmul(factor, work.reshape(shape).transpose(order), out=into)
         work, done = result, done + take
     return work
 
