@@ -17,6 +17,8 @@ from noisewright.central.axes import Integers
 from noisewright.central.block import Block
 from noisewright.central.gaussian import Planned, as_one_axis, fine_grid
 from noisewright.central.merged_cells import MergedCells, merged_cells
+from noisewright.central.pure_bound import NAME as L1_BOUND
+from noisewright.central.pure_bound import pure_bound
 from noisewright.central.strategy import BlockStrategy
 from noisewright.central.weighted_identity import WeightedIdentity, weighted_identity
 from noisewright.errors import TooLarge
@@ -34,8 +36,8 @@ _TOTAL_BITS = 33
 _MOST_BITS = 16
 _LEAST_BITS = 3
 _OWN_ENTRIES = 2**12  # of a matrix of queries that is tried as a start
-_BOUND = "L2 factorization norm: L1 sensitivity is never smaller"
-_STATUS = "best of several starts; the bound is for any noise of this variance, so it is loose"
+L2_BOUND = "L2 bound, valid for pure privacy too: L1 sensitivity is never smaller"
+_STATUS = "best of several starts"
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +75,14 @@ def laplace_product(
         return laplace_product(as_one_axis(term.inner), (prod(sizes),), norm, largest)
     known = {factor.text(): factor for factor in term.factors}
     solved = {text: _solve(factor, norm) for text, factor in known.items()}
-    floors = {text: _floor(factor, norm) for text, factor in known.items()}
     factors = [solved[factor.text()] for factor in term.factors]
-    bound = term.weight * prod(floors[factor.text()] for factor in term.factors)
+    bound, name = _bound(term.factors, norm)
     error = prod(factor.error for factor in factors)
     strategy = _product(term, sizes, factors, largest)
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
-    return Planned(strategy, term.weight * error, bound, _BOUND, _STATUS)
+    return Planned(strategy, term.weight * error, term.weight * bound, name, _STATUS)
 
 
 def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) -> Factor:
@@ -117,11 +118,26 @@ def mean_error(squares: FloatArray, norm: float) -> float:
     return float(np.sqrt(largest) * np.mean((squares / largest) ** (norm / 2)) ** (1 / norm))
 
 
-def _floor(factor: Workload, norm: float) -> float:
-    """A lower bound on the error of any strategy for the factor."""
-    if isinstance(factor, Identity | Total):
-        return 1.0
-    return factorize(factor, norm=norm, tolerance=1e-3).lower_bound
+def _bound(factors: Sequence[Workload], norm: float) -> tuple[float, str]:
+    """The larger of two lower bounds on the error of any strategy, and what it comes from.
+
+    For plain counts of some attributes nothing changes: a strategy for one value of them is among
+    the columns of a strategy for all.
+    """
+    searched = [factor for factor in factors if not isinstance(factor, Identity | Total)]
+    if not searched:
+        return 1.0, "counts are optimal"
+    names = {factor.text(): factor for factor in searched}
+    floors = {
+        text: factorize(factor, norm=norm, tolerance=1e-3).lower_bound
+        for text, factor in names.items()
+    }
+    lengths = prod(floors[factor.text()] for factor in searched)
+    joint = kron(searched)
+    if joint.size > LARGEST_FACTOR:
+        return lengths, L2_BOUND
+    sums = pure_bound(joint.gram().dense(), joint.queries)
+    return (lengths, L2_BOUND) if lengths >= sums else (sums, L1_BOUND)
 
 
 def _product(

@@ -17,6 +17,7 @@ import numpy as np
 from noisewright.central.block import Block
 from noisewright.central.families import Family, compile_family
 from noisewright.central.gaussian import Planned
+from noisewright.central.laplace import L2_BOUND
 from noisewright.central.overlap import Table, subsets
 from noisewright.central.residual import as_product, interaction_strategy
 from noisewright.central.strategy import BlockStrategy
@@ -61,7 +62,7 @@ def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 
         strategy,
         unit_error(strategy, terms, norm, 1),
         bound.unit_bound,
-        "L2 factorization norm: L1 sensitivity is never smaller",
+        L2_BOUND,
         f"{len(blocks)} of {len(tables)} candidate tables measured",
     )
 

@@ -127,6 +127,8 @@ def show(made: Any, output: str | None, binding: str | None = None) -> None:
         (f"certified ({forecast.error})", bound),
         ("solver", made.status),
     ]
+    if forecast.ratio is not None:
+        rows.insert(-1, ("bound", made.planned.certificate))
     if binding is not None:
         rows.append(("decided by", binding))
     if output is not None:

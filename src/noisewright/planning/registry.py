@@ -200,7 +200,9 @@ def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
     if not options:
         whole = as_one_axis(problem.workload)
         options.append(laplace_product(whole, (problem.workload.size,), norm, largest))
-    return min(options, key=lambda planned: planned.unit_value)
+    best = min(options, key=lambda planned: planned.unit_value)
+    known = max(options, key=lambda planned: planned.unit_bound or 0.0)
+    return replace(best, unit_bound=known.unit_bound, certificate=known.certificate)
 
 
 def _asked(problem: CentralProblem) -> tuple[list[Term], tuple[int, ...], float, str]:
