@@ -18,6 +18,7 @@ from noisewright.local.grams import table_gram
 from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.hierarchical import hierarchical
+from noisewright.local.histogram import identity_and_ones
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection, UnaryEncoding
 from noisewright.local.strategy import DENSE_SIZE, Strategy
@@ -81,6 +82,13 @@ def _from_gram(make: Callable[..., Strategy]) -> Callable[..., Strategy]:
     return build
 
 
+def _hashing(workload: Workload, epsilon: float, **options: Any) -> Strategy:
+    """Hashing to two values where lines through cells, which more values bring, are too many."""
+    if workload.size > DENSE_SIZE and identity_and_ones(table_gram(workload)) is None:
+        options = {"buckets": 2} | options
+    return _cells(LocalHashing)(workload, epsilon, **options)
+
+
 MECHANISMS: dict[str, LocalMechanism] = {
     mechanism.name: mechanism
     for mechanism in (
@@ -98,9 +106,7 @@ MECHANISMS: dict[str, LocalMechanism] = {
             by_matrices=True,
         ),
         LocalMechanism("subset-selection", "a random set of cells", _cells(SubsetSelection)),
-        LocalMechanism(
-            "local-hashing", "a random hash of the cell", _cells(LocalHashing), by_matrices=True
-        ),
+        LocalMechanism("local-hashing", "a random hash of the cell", _hashing, by_matrices=True),
         LocalMechanism(
             "hierarchical",
             "one level of a tree of blocks",

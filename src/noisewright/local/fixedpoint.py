@@ -132,14 +132,18 @@ def whole_weights(weights: npt.ArrayLike, unit: int = WORD) -> list[int]:
     values = np.asarray(weights, dtype=np.float64)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or values.min() < 0:
         raise InvalidParameter("weights", values.shape, "must be finite, >= 0 and not empty")
-    exact = [Fraction(float(v)) for v in values]
-    total = sum(exact, Fraction(0))
+    # As whole numbers on the finest grid that any of them needs: the same as fractions, but quick.
+    fractions, exponents = np.frexp(values)
+    mantissas = (fractions * 2.0**53).astype(np.int64).tolist()
+    shifts = (exponents - exponents[values > 0].min(initial=0)).clip(0).tolist()
+    exact = [mantissa << shift for mantissa, shift in zip(mantissas, shifts, strict=True)]
+    total = sum(exact)
     if total <= 0:
         raise InvalidParameter("weights", 0, "must not all be zero", "give one positive weight")
-    cumulative, sums, whole = Fraction(0), 0, []
+    cumulative, sums, whole = 0, 0, []
     for value in exact:
         cumulative += value
-        upto = int(cumulative * unit / total)
+        upto = cumulative * unit // total
         whole.append(upto - sums)
         sums = upto
     return whole

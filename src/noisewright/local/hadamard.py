@@ -15,7 +15,7 @@ from math import ceil, exp, log2
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
@@ -24,7 +24,8 @@ from noisewright.local.fixedpoint import (
     integers_below,
     odds_threshold,
 )
-from noisewright.local.histogram import check_cells, identity_and_ones
+from noisewright.local.hadamard_blocks import FullBlocks
+from noisewright.local.histogram import check_cells
 from noisewright.local.information import DenseInformation, Information, UnformedInformation
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -36,8 +37,9 @@ from noisewright.local.strategy import (
 )
 from noisewright.local.walsh import is_power_of_two
 from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
+from noisewright.workload.quadratics import row_squares
 from noisewright.workload.tensor import walsh_hadamard
 
 
@@ -117,17 +119,9 @@ class HadamardResponse(IndexStrategy):
 
     # --- transforms ---------------------------------------------------------------------------
 
-    def _placed(self, x: FloatArray) -> FloatArray:
-        """Values over cells, at their columns of the blocks in use."""
-        grid = np.zeros((self.used, self.width, *x.shape[1:]))
-        flat = np.zeros((self.used * (self.width - 1), *x.shape[1:]))
-        flat[: self.size] = x
-        grid[:, 1:] = flat.reshape(self.used, self.width - 1, *x.shape[1:])
-        return grid
-
     def _inside_sums(self, x: FloatArray) -> FloatArray:
         """For every output of a block in use, the sum of x over cells that have it inside."""
-        grid = self._placed(x)
+        grid = self._full.placed(x)
         waves = walsh_hadamard(np.moveaxis(grid, 1, 0))
         return np.asarray((np.moveaxis(waves, 0, 1) + waves[0][:, None]) / 2)
 
@@ -206,9 +200,8 @@ class HadamardResponse(IndexStrategy):
     # --- beyond 4096 cells: full blocks -------------------------------------------------------
 
     @cached_property
-    def _full(self) -> _FullBlocks:
-        low, gain = self._chances
-        return _FullBlocks(self.used, self.width, low, gain)
+    def _full(self) -> FullBlocks:
+        return FullBlocks(self.size, self.used, self.width, *self._chances)
 
     def estimate(self, tally: IntArray, people: int) -> FloatArray:
         """Unbiased estimate of the histogram."""
@@ -218,20 +211,19 @@ class HadamardResponse(IndexStrategy):
         return self._full.solve(self._padded_backward(z)).ravel()[: self.size]
 
     def type_variances(self, gram: Gram) -> FloatArray:
-        """By matrices up to 4096 cells; beyond, in closed form for histograms and totals."""
+        """By matrices up to 4096 cells; beyond, by transforms for sums of intervals of cells."""
         if self.size <= DENSE_SIZE:
             return super().type_variances(gram)
-        weights = identity_and_ones(gram)
-        if weights is None:
-            raise TooLarge(
-                f"hadamard over {self.size} cells is analysed for histograms and totals only; "
-                f"choose another mechanism"
-            )
-        inside = self._inside_sums(np.ones(self.size))
-        energies = np.zeros((self.block_count, self.width))
-        energies[: self.used] = self._full.energies(inside, self.size, *weights)
-        energies[self.used :] = self._full.flat_energy(self.size, *weights)
+        energies = np.full((self.block_count, self.width), self._full.flat_energy(gram))
+        energies[: self.used] = self._full.energies(gram)
         return self.backward(energies.ravel()) - gram.diagonal()
+
+    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
+        """By matrices up to 4096 cells; beyond, with outputs as likely as under even data."""
+        if self.size <= DENSE_SIZE:
+            return super().query_variances(workload, histogram)
+        second = histogram.sum() * self._full.query_moments(workload)
+        return np.asarray(second - row_squares(workload, histogram))
 
     # --- privacy and form ---------------------------------------------------------------------
 
@@ -261,81 +253,6 @@ class HadamardResponse(IndexStrategy):
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> HadamardResponse:
         """The strategy that `parameters` described."""
         return cls(int(settings["size"]), float(settings["epsilon"]), int(settings["parts"]))
-
-
-@dataclass(frozen=True)
-class _FullBlocks:
-    """The strategy on `blocks` full blocks of b − 1 cells: X is known by two eigenvalues."""
-
-    blocks: int
-    width: int
-    low: float
-    gain: float
-
-    @property
-    def cells(self) -> int:
-        return self.blocks * (self.width - 1)
-
-    @cached_property
-    def _scores(self) -> tuple[float, float]:
-        """Prior chances of the first output of a block and of each other one."""
-        b = self.width
-        first = self.low + self.gain * (b - 1) / self.cells
-        return first, self.low + self.gain * (b / 2 - 1) / self.cells
-
-    @cached_property
-    def _eigenvalues(self) -> tuple[float, float]:
-        """Information on contrasts within a block and between blocks."""
-        b, (first, rest) = self.width, self._scores
-        within = self.gain**2 * b / (4 * rest)
-        between = within + (b - 1) * (self.gain**2 * (1 / first - 1 / rest) + within)
-        return within, between
-
-    def chances(self, outputs: int) -> FloatArray:
-        """Prior chance of every output, those of unused blocks included."""
-        first, rest = self._scores
-        result = np.full(outputs, self.low)
-        grid = result[: self.blocks * self.width].reshape(self.blocks, self.width)
-        grid[:] = rest
-        grid[:, 0] = first
-        return result
-
-    def solve(self, score: FloatArray) -> FloatArray:
-        """X⁻¹ on (blocks, b − 1)."""
-        within, between = self._eigenvalues
-        block = score.mean(axis=1, keepdims=True)
-        mean = block.mean()
-        return np.asarray((score - block) / within + (block - mean) / between + mean / self.cells)
-
-    def _contributions(self) -> npt.NDArray[np.float64]:
-        """What an output adds to a cell inside, to one beside it in the block, and elsewhere.
-
-        One row for the first output of a block, one for the others.
-        """
-        within, between = self._eigenvalues
-        b, rows = self.width, []
-        for chance, share in zip(self._scores, (1.0, (b / 2 - 1) / (b - 1)), strict=True):
-            block = ((self.low + self.gain * share) / chance - 1) / between + 1 / self.cells
-            slope = self.gain / (chance * within)
-            away = (self.low / chance - 1) / between + 1 / self.cells
-            rows.append([block + (1 - share) * slope, block - share * slope, away])
-        return np.array(rows)
-
-    def energies(self, inside: FloatArray, real: int, identity: float, ones: float) -> FloatArray:
-        """Squared answers that each output contributes, for M = identity·I + ones·11ᵀ."""
-        table = self._contributions()
-        values = np.broadcast_to(table[1], (*inside.shape, 3)).copy()
-        values[:, 0] = table[0]
-        present = inside[:, :1]  # the first output has every cell of its block inside
-        counts = np.stack(
-            [inside, present - inside, np.broadcast_to(real - present, inside.shape)], axis=2
-        )
-        total = (counts * values).sum(axis=2)
-        return np.asarray(identity * (counts * values**2).sum(axis=2) + ones * total**2)
-
-    def flat_energy(self, real: int, identity: float, ones: float) -> float:
-        """The same for an output that says nothing."""
-        return identity * real / self.cells**2 + ones * (real / self.cells) ** 2
 
 
 def _with_parity(rank: IntArray, column: IntArray, odd: npt.NDArray[np.bool_]) -> IntArray:

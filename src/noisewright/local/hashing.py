@@ -194,6 +194,7 @@ class LocalHashing(CentredStrategy, IndexStrategy):
             total += np.where(partner >= 0, quadratic[cells, partner], 0.0).sum(axis=1)
         return total
 
+    @cached_property
     def _line_counts(self) -> FloatArray:
         """Number of pairs in line with each cell, by transforms: for domains of any size."""
         g = self.buckets
@@ -219,7 +220,7 @@ class LocalHashing(CentredStrategy, IndexStrategy):
         weights = identity_and_ones(gram)
         if weights is not None:
             # P M P = w (I − 11ᵀ/n): off the diagonal it is −w/n.
-            return np.asarray(plain - scale * weights[0] * self._line_counts() / self.size)
+            return np.asarray(plain - scale * weights[0] * self._line_counts / self.size)
         check_dense(self.size)
         m = gram.dense()
         m -= m.mean(axis=0)

@@ -7,7 +7,7 @@ contrast a: the best weights follow from traces of the Gram matrix alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -45,10 +45,11 @@ class TreeMixture(Mixture):
     @cached_property
     def information(self) -> Information:
         """X = Σ_l λ_l Π_l + 11ᵀ."""
-        return self._tree
+        return self.tree
 
     @cached_property
-    def _tree(self) -> TreeInformation:
+    def tree(self) -> TreeInformation:
+        """What X is on the blocks."""
         widths = tuple(coarsening.width for coarsening in self.coarsenings)
         contrasts = [c.contrast for c in self.components if isinstance(c, CentredStrategy)]
         gains = np.array(self._chances) * np.array(contrasts) * np.array(widths)
@@ -56,17 +57,23 @@ class TreeMixture(Mixture):
 
     def type_variances(self, gram: Gram) -> FloatArray:
         """Energies level by level: only diagonals and row sums of coarsened matrices are needed."""
-        if not has_closed_form(gram):
-            gram = SummedGram.of(gram)
-        image = self._tree.solve(gram.matvec(np.ones(self.size)) / self.size)
-        result = -gram.diagonal()
-        for level, component in enumerate(self.components):
-            assert isinstance(component, CentredStrategy)
-            coarsening, chance = self.coarsenings[level], self._chances[level]
-            diagonal = self._tree.inverse_products(gram, level)
-            energy = component.energy_of(diagonal, coarsening.gather(image))
-            result = result + chance * coarsening.spread(energy)
-        return result
+        return _tree_variances(self, gram)
+
+
+@lru_cache(maxsize=2)  # planning asks for the same variances several times
+def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
+    if not has_closed_form(gram):
+        gram = SummedGram.of(gram)
+    tree, chances = strategy.tree, strategy._chances
+    image = tree.solve(gram.matvec(np.ones(strategy.size)) / strategy.size)
+    result = -gram.diagonal()
+    for level, component in enumerate(strategy.components):
+        assert isinstance(component, CentredStrategy)
+        coarsening, diagonal = strategy.coarsenings[level], tree.inverse_products(gram, level)
+        energy = component.energy_of(diagonal, coarsening.gather(image))
+        result = result + chances[level] * coarsening.spread(energy)
+    result.setflags(write=False)
+    return np.asarray(result)
 
 
 def _is_alike(component: object) -> bool:

@@ -24,6 +24,8 @@ from noisewright.workload.tensor import column_kron, walsh_hadamard
 
 DENSE_SIZE = 4096
 
+_Sums = tuple[FloatArray, FloatArray, FloatArray]
+
 
 def is_power_of_two(number: int) -> bool:
     """Whether cells of that number are binary strings."""
@@ -74,30 +76,54 @@ def _(gram: XorGram) -> FloatArray:
     return gram.size * gram.eigenvalues
 
 
-def _ramp(size: int) -> tuple[FloatArray, FloatArray]:
-    """ΣS² and ΣS over the prefix sums S of every character.
+def prefix_sums(size: int, count: int) -> _Sums:
+    """S(count), ΣS and ΣS² over the first `count` prefix sums S(1), S(2), … of every character.
 
-    Between the cells where its lowest bit's period 2w ends, a character's prefix sums rise to w and
-    fall back to zero, up or down as the higher bits say: only the lowest bit matters for squares.
+    Over the second half of a dyadic interval a character repeats its first half, up to its sign:
+    sums double up from interval to interval, and any count is made of such intervals.
     """
-    masks = np.arange(size)
-    w = (masks & -masks).astype(np.float64)
-    periods = size / np.maximum(2 * w, 1.0)
-    squares = periods * (w * (w + 1) * (2 * w + 1) / 6 + (w - 1) * w * (2 * w - 1) / 6)
-    sums = np.where((masks & (masks - 1)) == 0, periods * w**2, 0.0)
-    n = float(size)
-    squares[0], sums[0] = n * (n + 1) * (2 * n + 1) / 6, n * (n + 1) / 2
-    return squares, sums
+    level = (np.ones(1), np.ones(1), np.ones(1))  # one cell: S = 1
+    found: tuple[FloatArray, FloatArray, FloatArray] = (
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
+    )
+    masks, intervals = np.arange(size), []
+    while True:
+        intervals.append(level)
+        if 2 * len(level[0]) > count:
+            break
+        level = _joined(level, level, np.array([1.0, -1.0]).repeat(len(level[0])))
+    done = 0
+    for own in reversed(intervals):
+        length = len(own[0])
+        if count & length:
+            signs = 1.0 - 2.0 * (np.bitwise_count(masks & done) % 2)
+            found = _joined(found, own, signs)
+            done += length
+    return found
+
+
+def _joined(first: _Sums, second: _Sums, signs: FloatArray) -> _Sums:
+    """Sums over two intervals in a row, the second's characters times their signs."""
+    length = len(second[0])
+    total, sums, squares = (np.resize(part, len(signs)) for part in first)
+    more, more_sums, more_squares = (np.resize(part, len(signs)) for part in second)
+    return (
+        total + signs * more,
+        sums + length * total + signs * more_sums,
+        squares + length * total**2 + 2 * total * signs * more_sums + more_squares,
+    )
 
 
 @_energies.register
 def _(gram: PrefixGram) -> FloatArray:
-    return _ramp(gram.size)[0]
+    return prefix_sums(gram.size, gram.size)[2]
 
 
 @_energies.register
 def _(gram: RangesGram) -> FloatArray:
-    squares, sums = _ramp(gram.size)
+    _, sums, squares = prefix_sums(gram.size, gram.size)
     return (gram.size + 1) * squares - sums**2
 
 

@@ -1,0 +1,219 @@
+"""Hadamard response over blocks that are full: X is known by two eigenvalues, at any size.
+
+The cells at hand may end inside the last block. What an output adds to the estimate is one value on
+the cells it has inside, one beside them in the block, and one elsewhere: a constant, a block and a
+Walsh character. Its energy zᵀMz follows from sums of M over blocks and transforms within them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import TooLarge
+from noisewright.local.strategy import IntArray
+from noisewright.local.tree import has_closed_form, interval_products
+from noisewright.local.walsh import prefix_sums
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.gram import (
+    Gram,
+    IdentityGram,
+    OnesGram,
+    PrefixGram,
+    RangesGram,
+    ScaledGram,
+    SumGram,
+)
+from noisewright.workload.quadratics import row_squares
+from noisewright.workload.tensor import walsh_hadamard
+
+
+@dataclass(frozen=True)
+class FullBlocks:
+    """The first `real` cells of `blocks` full blocks of width − 1 cells each."""
+
+    real: int
+    blocks: int
+    width: int
+    low: float
+    gain: float
+
+    @property
+    def cells(self) -> int:
+        """Cells of full blocks."""
+        return self.blocks * (self.width - 1)
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """First cell of each block."""
+        return np.arange(self.blocks) * (self.width - 1)
+
+    @cached_property
+    def stops(self) -> IntArray:
+        """End of each block, or of the cells at hand."""
+        return np.minimum(self.starts + self.width - 1, self.real)
+
+    def placed(self, x: FloatArray) -> FloatArray:
+        """Values over the cells at hand, at their columns of the blocks."""
+        grid = np.zeros((self.blocks, self.width, *x.shape[1:]))
+        flat = np.zeros((self.cells, *x.shape[1:]))
+        flat[: self.real] = x
+        grid[:, 1:] = flat.reshape(self.blocks, self.width - 1, *x.shape[1:])
+        return grid
+
+    @cached_property
+    def _scores(self) -> tuple[float, float]:
+        """Prior chances of the first output of a block and of each other one."""
+        b = self.width
+        first = self.low + self.gain * (b - 1) / self.cells
+        return first, self.low + self.gain * (b / 2 - 1) / self.cells
+
+    @cached_property
+    def _eigenvalues(self) -> tuple[float, float]:
+        """Information on contrasts within a block and between blocks."""
+        b, (first, rest) = self.width, self._scores
+        within = self.gain**2 * b / (4 * rest)
+        between = within + (b - 1) * (self.gain**2 * (1 / first - 1 / rest) + within)
+        return within, between
+
+    def chances(self, outputs: int) -> FloatArray:
+        """Prior chance of every output, those of unused blocks included."""
+        first, rest = self._scores
+        result = np.full(outputs, self.low)
+        grid = result[: self.blocks * self.width].reshape(self.blocks, self.width)
+        grid[:] = rest
+        grid[:, 0] = first
+        return result
+
+    def solve(self, score: FloatArray) -> FloatArray:
+        """X⁻¹ on (blocks, b − 1)."""
+        within, between = self._eigenvalues
+        block = score.mean(axis=1, keepdims=True)
+        mean = block.mean()
+        return np.asarray((score - block) / within + (block - mean) / between + mean / self.cells)
+
+    def query_moments(self, workload: Workload) -> FloatArray:
+        """wᵀX⁻¹w/cells for every query w: its second moment under the prior."""
+        within, between = self._eigenvalues
+        bounds = zip(self.starts, self.stops, strict=True)
+        indicators = np.zeros((self.real, self.blocks))
+        for block, (start, stop) in enumerate(bounds):
+            indicators[start:stop, block] = 1.0
+        sums = np.asarray(workload.matvec(indicators))
+        square = row_squares(workload, np.ones(self.real))
+        block = (sums**2).sum(axis=1) / (self.width - 1)
+        total = sums.sum(axis=1) ** 2 / self.cells
+        moments = (square - block) / within + (block - total) / between + total / self.cells
+        return np.asarray(moments)
+
+    @cached_property
+    def _contributions(self) -> npt.NDArray[np.float64]:
+        """What an output adds to a cell inside, to one beside it in the block, and elsewhere.
+
+        One row for the first output of a block, one for the others.
+        """
+        within, between = self._eigenvalues
+        b, rows = self.width, []
+        for chance, share in zip(self._scores, (1.0, (b / 2 - 1) / (b - 1)), strict=True):
+            block = ((self.low + self.gain * share) / chance - 1) / between + 1 / self.cells
+            slope = self.gain / (chance * within)
+            away = (self.low / chance - 1) / between + 1 / self.cells
+            rows.append([block + (1 - share) * slope, block - share * slope, away])
+        return np.array(rows)
+
+    def energies(self, gram: Gram) -> FloatArray:
+        """zᵀMz for every output of every block."""
+        if not has_closed_form(gram):
+            raise TooLarge(
+                f"hadamard over {gram.size} cells is analysed for sums over intervals of cells "
+                f"only; choose another mechanism"
+            )
+        cells = np.arange(self.real)
+        home = cells // (self.width - 1)
+        image = np.asarray(gram.matvec(np.ones(self.real)), dtype=np.float64)
+        own = interval_products(gram, cells, cells + 1, self.starts[home], self.stops[home])
+        held = np.add.reduceat(image, self.starts)
+        within = interval_products(gram, self.starts, self.stops, self.starts, self.stops)
+
+        def plain(away: float, extra: float) -> FloatArray:
+            """The energy of a constant and a block."""
+            return np.asarray(away**2 * image.sum() + 2 * away * extra * held + extra**2 * within)
+
+        (first, _, first_away), (inside, beside, away) = self._contributions
+        slope = (inside - beside) / 2
+        extra = beside - away + slope
+        linear = walsh_hadamard(self.placed(away * image + extra * own).T).T
+        result = plain(away, extra)[:, None] + 2 * slope * linear
+        result += slope**2 * self._character_energies(gram)
+        result[:, 0] = plain(first_away, first - first_away)
+        return np.asarray(result)
+
+    def _character_energies(self, gram: Gram) -> FloatArray:
+        """χᵀMχ for the characters of every block, over its cells alone."""
+        result = np.empty((self.blocks, self.width))
+        for length in np.unique(self.stops - self.starts).tolist():
+            members = self.stops - self.starts == length
+            # Blocks begin at their second column: the first one's sum is taken off.
+            total, sums, squares = prefix_sums(self.width, length + 1)
+            columns = _Characters(
+                length, total - 1, sums - length - 1, squares - 2 * sums + length + 1
+            )
+            result[members] = character_energies(gram, self.stops[members][:, None], columns)
+        return result
+
+    def flat_energy(self, gram: Gram) -> float:
+        """The same for an output that says nothing."""
+        image = gram.matvec(np.ones(self.real))
+        return float(image.sum()) / self.cells**2
+
+
+@dataclass(frozen=True, eq=False)
+class _Characters:
+    """Every character over `length` cells: its sum, and the sums of its prefix sums and squares."""
+
+    length: int
+    total: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+
+
+@singledispatch
+def character_energies(gram: Gram, stop: IntArray, over: _Characters) -> FloatArray:
+    """χᵀMχ for characters that end before the cell `stop`."""
+    raise TooLarge(f"no closed form for characters over blocks of {gram.size} cells")
+
+
+@character_energies.register
+def _(gram: IdentityGram, stop: IntArray, over: _Characters) -> FloatArray:
+    return np.full(over.total.shape, float(over.length))
+
+
+@character_energies.register
+def _(gram: OnesGram, stop: IntArray, over: _Characters) -> FloatArray:
+    return over.total**2
+
+
+@character_energies.register
+def _(gram: PrefixGram, stop: IntArray, over: _Characters) -> FloatArray:
+    return np.asarray(over.squares + (gram.size - stop) * over.total**2)
+
+
+@character_energies.register
+def _(gram: RangesGram, stop: IntArray, over: _Characters) -> FloatArray:
+    # (n+1) ΣS² − (ΣS)² over the prefix sums S, which keep their last value after the block.
+    after = gram.size - stop
+    squares = over.squares + after * over.total**2
+    return np.asarray((gram.size + 1) * squares - (over.sums + after * over.total) ** 2)
+
+
+@character_energies.register
+def _(gram: ScaledGram, stop: IntArray, over: _Characters) -> FloatArray:
+    return gram.scale * character_energies(gram.inner, stop, over)
+
+
+@character_energies.register
+def _(gram: SumGram, stop: IntArray, over: _Characters) -> FloatArray:
+    return np.asarray(sum(character_energies(part, stop, over) for part in gram.parts))
