@@ -143,7 +143,7 @@ class OrderedBound:
         gradient = np.append((push - pull) * 2 * point[:-1], push_tilt * unit)
         return float(value), gradient
 
-    def best(self, evaluations: int = 150) -> float:
+    def best(self, evaluations: int = 25) -> float:
         """The largest floor found, from the identity kernel on."""
         from scipy.optimize import minimize
 
