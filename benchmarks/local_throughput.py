@@ -25,8 +25,9 @@ from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.hierarchical import hierarchical
 from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SubsetSelection, UnaryEncoding
+from noisewright.local.sets import SubsetSelection
 from noisewright.local.strategy import Strategy
+from noisewright.local.unary import UnaryEncoding
 from noisewright.workload import workload
 
 CELLS, EPSILON = 1024, 1.0

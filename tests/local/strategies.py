@@ -14,7 +14,8 @@ from noisewright.local.hashing import LocalHashing
 from noisewright.local.hierarchical import TreeMixture, hierarchical
 from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import ListedSubsets, SetStrategy, SubsetSelection, UnaryEncoding
+from noisewright.local.sets import ListedSubsets, SetStrategy, SubsetSelection
+from noisewright.local.unary import UnaryEncoding
 from noisewright.workload import workload
 
 

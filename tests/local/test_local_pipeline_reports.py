@@ -19,7 +19,7 @@ from noisewright.local.client import Client
 from noisewright.local.exchange import as_arrow
 from noisewright.local.reports import HEADER, ReportFormat
 from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import UnaryEncoding
+from noisewright.local.unary import UnaryEncoding
 
 RESPONSE = ReportFormat(RandomizedResponse(7, 1.0))
 UNARY = ReportFormat(UnaryEncoding(30, 1.0))

@@ -8,9 +8,12 @@ import pytest
 from local.strategies import SMALL, SeededSource, listed_reports, scores
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.analysis import Analysis
-from noisewright.local.sets import SubsetSelection, UnaryEncoding
+from noisewright.local.bound import contrast_limit
+from noisewright.local.sets import SubsetSelection
 from noisewright.local.storage import pack, unpack
+from noisewright.local.unary import UnaryEncoding
 from noisewright.workload import workload
+from oracles import local_matrix as oracle
 
 NAMES = sorted(SMALL)
 
@@ -165,3 +168,24 @@ def test_storage_refuses_what_it_does_not_know():
 def test_one_cell_is_refused(kind):
     with pytest.raises(InvalidParameter, match="size=1"):
         kind(1, 1.0)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 10.0])
+@pytest.mark.parametrize("size", [2, 3, 9])
+def test_unary_encodings_are_decoded_as_well_as_can_be(size, epsilon, symmetric):
+    """The best reconstruction of the matrix written out, from weighted counts alone."""
+    strategy = UnaryEncoding(size, epsilon, symmetric)
+    for text in (f"identity:{size}", f"prefix:{size}"):
+        w = workload(text)
+        best = oracle.type_variances(strategy.dense(), w.dense())
+        # Weights that are best but for rounding lose next to nothing.
+        np.testing.assert_allclose(strategy.type_variances(w.gram()), best, rtol=1e-5)
+
+
+def test_unary_weights_at_large_sizes_and_budgets():
+    for size, epsilon in ((10_000, 0.5), (100, 40.0), (5, 1e-6)):
+        strategy = UnaryEncoding(size, epsilon)
+        assert strategy.weights.min() >= 1
+        most = contrast_limit(size, epsilon) * size / (size - 1)
+        assert 0 < strategy.contrast <= most * (1 + 1e-9)

@@ -129,5 +129,3 @@ def test_bad_parameters():
         Codebook(np.ones((2, 3), dtype=np.int64), np.ones((4, 3), dtype=np.int64), 1.0)
     with pytest.raises(InvalidParameter):
         one_bit(workload("prefix:4"), 0.0)
-    with pytest.raises(TooLarge):
-        privunit(workload("prefix:5000"), 1.0)

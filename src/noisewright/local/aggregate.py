@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.local.exchange import report_batches, rows_of_length
+from noisewright.local.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports import HEADER, VERSION, ReportFormat
 from noisewright.local.strategy import IndexStrategy, IntArray
 from noisewright.privacy.source import ByteSource, uniform_integers
@@ -76,12 +76,16 @@ class Aggregate:
     # --- reports in ---------------------------------------------------------------------------
 
     def add(self, reports: Any, source: ByteSource | None = None) -> Aggregate:
-        """Add reports: an array as `randomize` gives it, bytes, a file, an Arrow column, …
+        """Add reports: an array as `randomize` or a client gives it, bytes, a file, a column, …
 
         What is malformed, of another plan or not possible is counted in `set_aside`.
         """
         if isinstance(reports, np.ndarray) and reports.dtype.kind in "iu":
-            self._add_numbers(reports, source)
+            encoded = reports.dtype == np.uint8 and reports.shape[1:] == (self.format.length,)
+            if encoded:
+                self._add_bytes(as_arrow(reports), source)
+            else:
+                self._add_numbers(reports, source)
             return self
         if isinstance(reports, np.ndarray):
             reports = reports.tolist()

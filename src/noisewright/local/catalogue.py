@@ -20,8 +20,9 @@ from noisewright.local.hashing import LocalHashing
 from noisewright.local.hierarchical import hierarchical
 from noisewright.local.histogram import identity_and_ones
 from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SubsetSelection, UnaryEncoding
+from noisewright.local.sets import SubsetSelection
 from noisewright.local.strategy import DENSE_SIZE, Strategy
+from noisewright.local.unary import UnaryEncoding
 from noisewright.local.union import union
 from noisewright.local.vector import matrix_l1, matrix_l2
 from noisewright.workload.base import Workload

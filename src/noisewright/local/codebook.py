@@ -18,7 +18,7 @@ from math import exp
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.columns import factor_columns, whole_columns
 from noisewright.local.fixedpoint import (
     WORD,
@@ -28,7 +28,16 @@ from noisewright.local.fixedpoint import (
     integers_below,
     odds_threshold,
 )
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
+from noisewright.local.grams import table_gram
+from noisewright.local.strategy import (
+    DENSE_SIZE,
+    LARGEST_VECTOR,
+    Arrays,
+    IndexStrategy,
+    IntArray,
+    Settings,
+    check_dense,
+)
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 
@@ -36,6 +45,7 @@ _VECTOR_STEPS = 2**20
 _DIRECTION_STEPS = 2**11
 _FEWEST, _MOST = 1024, 2**14
 _SEED = 20
+_TRANSLATED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,16 +176,67 @@ def _count(coordinates: int, size: int) -> int:
     return int(max(4 * coordinates, min(wanted, 2**23 // size)))
 
 
-def one_bit(workload: Workload, epsilon: float) -> Codebook:
+def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
     """The randomised sign of the product with a public random direction."""
+    check_epsilon(epsilon)
+    if workload.size > DENSE_SIZE:
+        positive = _projections(workload, _TRANSLATED // 2)
+        signs = [field >= 0 for field in positive.fields]
+        return positive.strategy(np.concatenate([signs, np.logical_not(signs)]), epsilon)
     vectors = unit_vectors(workload)
     listed = directions(len(vectors), _count(len(vectors), workload.size) // 2)
-    return Codebook(vectors, listed, check_epsilon(epsilon))
+    return Codebook(vectors, listed, epsilon)
 
 
-def privunit(workload: Workload, epsilon: float) -> Codebook:
+def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
     """A direction near the person's vector, or one of the others."""
+    check_epsilon(epsilon)
+    if workload.size > DENSE_SIZE:
+        from noisewright.local.optimise.starts import high_count, top_cells
+
+        near = _projections(workload, _TRANSLATED)
+        count = high_count(workload.size, epsilon)
+        return near.strategy(top_cells(near.fields, count), epsilon)
     vectors = unit_vectors(workload)
     count = _count(len(vectors), workload.size)
     chosen = max(1, min(round(count / (1 + exp(epsilon))), count // 2))
-    return Codebook(vectors, directions(len(vectors), count), check_epsilon(epsilon), chosen)
+    return Codebook(vectors, directions(len(vectors), count), epsilon, chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Projections:
+    """Products of all types' vectors with a few directions, on a domain whose cells are alike.
+
+    Translating the domain turns directions into further directions, so a few of them with all
+    their translates make a list long enough for any number of types, and one known by transforms.
+    """
+
+    sizes: tuple[int, ...]
+    fields: FloatArray
+
+    def strategy(self, patterns: npt.NDArray[np.bool_], epsilon: float) -> IndexStrategy:
+        """Report a direction and a translation, likelier one that points towards the vector."""
+        from noisewright.local.optimise.orbits import OrbitStrategy
+
+        shares = np.full(len(patterns), 1.0 / len(patterns))
+        return OrbitStrategy.from_patterns(self.sizes, patterns, shares, epsilon)
+
+
+def _projections(workload: Workload, count: int) -> _Projections:
+    """Gaussian directions against the columns of (PMP)^{1/4}, the least-error vectors."""
+    from noisewright.local.optimise.invariants import character_energies, possible_groups
+
+    gram = table_gram(workload)
+    if workload.size <= LARGEST_VECTOR:
+        for group in possible_groups(gram):
+            energies = character_energies(gram, group)
+            if energies is not None:
+                energies[0] = 0.0
+                noise = np.random.default_rng(_SEED).standard_normal((count, workload.size))
+                return _Projections(
+                    group.sizes, group.apply(np.maximum(energies, 0) ** 0.25, noise)
+                )
+    raise TooLarge(
+        f"vectors over {workload.size:.3g} cells are too many, unless the workload treats all "
+        f"cells alike; the limit is {DENSE_SIZE}"
+    )

@@ -53,6 +53,11 @@ class CentredStrategy(Strategy):
 
     # g and h of the covariance, and the slope of the score in T.
 
+    @property
+    def slope(self) -> float:
+        """What a person adds to their own cell's statistic beyond any other's, on average."""
+        return self.support.gap
+
     @cached_property
     def spread(self) -> float:
         """g: variance on differences between cells that are not the person's own."""
@@ -78,7 +83,7 @@ class CentredStrategy(Strategy):
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ s with s = 1 + a(T − T̄)/(p − q)."""
         t = self.supporters(tally)
-        return np.asarray(people + self.contrast / self.support.gap * (t - t.mean()))
+        return np.asarray(people + self.contrast / self.slope * (t - t.mean()))
 
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_u x_u E[s sᵀ | u]."""

@@ -1,4 +1,4 @@
-"""Strategies that report a set of cells as bits: subset selection and unary encodings.
+"""Strategies that report a set of cells as bits, and subset selection, the best of them.
 
 There are exponentially many reports; they are counted by cell and never enumerated.
 """
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, islice
-from math import comb, exp, isqrt
+from math import comb, exp
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.bits import bernoulli_rows, get_bits, set_bits, uniform_sets
+from noisewright.local.bits import get_bits, set_bits, uniform_sets
 from noisewright.local.bound import contrast_limit
 from noisewright.local.fixedpoint import (
     WORD,
@@ -56,12 +56,7 @@ class SetStrategy(CentredStrategy):
         total = np.zeros(self.size, dtype=np.int64)
         step = 255 * max(1, _BLOCK_ENTRIES // (255 * self.size))
         for start in range(0, len(reports), step):
-            bits = np.unpackbits(reports[start : start + step], axis=1, count=self.size)
-            # Sums of 255 bits fit a byte, and bytes add many times faster than wider numbers.
-            full = len(bits) // 255 * 255
-            grouped = bits[:full].reshape(-1, 255, self.size).sum(axis=1, dtype=np.uint8)
-            total += grouped.sum(axis=0, dtype=np.int64)
-            total += bits[full:].sum(axis=0, dtype=np.int64)
+            total += held_by(reports[start : start + step], self.size)
         return total
 
     def supporters(self, tally: IntArray) -> IntArray:
@@ -239,84 +234,13 @@ class ListedSubsets(CentredStrategy, IndexStrategy):
         return cls(int(settings["size"]), float(settings["epsilon"]))
 
 
-@dataclass(frozen=True)
-class UnaryEncoding(SetStrategy):
-    """One bit per cell, each randomised on its own.
-
-    `symmetric` is basic RAPPOR: truth and lie with odds e^{ε/2} in every bit. Otherwise a one is
-    kept with chance 1/2 and a zero flipped with chance 1/(1+e^ε): the optimised encoding.
-    """
-
-    size: int
-    epsilon: float
-    symmetric: bool = False
-
-    kind = "unary"
-
-    def __post_init__(self) -> None:
-        check_cells(self.size)
-        check_epsilon(self.epsilon)
-
-    @cached_property
-    def thresholds(self) -> tuple[int, int]:
-        """Chances of a one, out of 2^64, in the bit of the true cell and in the others."""
-        factor = exponential(self.epsilon)
-        if self.symmetric:
-            root = odds_threshold(_root_below(factor))
-            return root, WORD - root
-        # Rounded up, so that the odds of a zero never overstate e^ε.
-        other = -(-WORD * factor.denominator // (factor.numerator + factor.denominator))
-        return WORD // 2, other
-
-    @cached_property
-    def support(self) -> Support:
-        """Bits are independent."""
-        p, q = (t / WORD for t in self.thresholds)
-        return Support(p, q, p * q, q * q)
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """One packed set per value."""
-        own, other = self.thresholds
-        reports = bernoulli_rows(other, len(values), self.size, source)
-        set_bits(reports, values, bernoulli(own, len(values), source))
-        return reports
-
-    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
-        """Sets of about the usual size: a set of all cells would vote for everything."""
-        p, q = self.support.own, self.support.other
-        held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
-        mean, variance = p + (self.size - 1) * q, p * (1 - p) + (self.size - 1) * q * (1 - q)
-        return np.asarray(np.abs(held - mean) <= deviations * variance**0.5)
-
-    def worst_ratio(self) -> Fraction:
-        """Two types differ in two bits."""
-        own, other = self.thresholds
-        return Fraction(own * (WORD - other), other * (WORD - own))
-
-    @property
-    def outputs(self) -> int | None:
-        """Number of bit patterns, when few."""
-        return 1 << self.size if self.size <= 16 else None
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of bit patterns `start` to `stop`, the first cell being the highest bit."""
-        if self.outputs is None:
-            return super().rows(start, stop)
-        p, q = self.support.own, self.support.other
-        shifts = np.arange(self.size - 1, -1, -1)
-        bits = (np.arange(start, stop)[:, None] >> shifts) & 1
-        others = np.where(bits, q, 1 - q)
-        own = np.where(bits, p, 1 - p)
-        return np.asarray(others.prod(axis=1, keepdims=True) / others * own)
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size, ε and the kind of encoding."""
-        return {"size": self.size, "epsilon": self.epsilon, "symmetric": self.symmetric}, {}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> UnaryEncoding:
-        """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]), bool(settings["symmetric"]))
+def held_by(reports: Array, size: int) -> IntArray:
+    """How many of some packed sets hold each cell."""
+    bits = np.unpackbits(reports, axis=1, count=size)
+    # Sums of 255 bits fit a byte, and bytes add many times faster than wider numbers.
+    full = len(bits) // 255 * 255
+    grouped = bits[:full].reshape(-1, 255, size).sum(axis=1, dtype=np.uint8)
+    return np.asarray(grouped.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64))
 
 
 def best_subset_size(size: int, epsilon: float) -> int:
@@ -324,9 +248,3 @@ def best_subset_size(size: int, epsilon: float) -> int:
     near = int(size / (1 + exp(epsilon)))
     candidates = sorted({min(max(near + k, 1), size - 1) for k in (0, 1)})
     return max(candidates, key=lambda d: contrast_limit(size, epsilon, d))
-
-
-def _root_below(value: Fraction) -> Fraction:
-    """A rational just below the square root."""
-    scale = 1 << 128
-    return Fraction(isqrt(value.numerator * scale**2 // value.denominator), scale)

@@ -12,7 +12,7 @@ HOMES = {
     "randomized-response": "noisewright.local.response:RandomizedResponse",
     "subset-selection": "noisewright.local.sets:SubsetSelection",
     "listed-subsets": "noisewright.local.sets:ListedSubsets",
-    "unary": "noisewright.local.sets:UnaryEncoding",
+    "unary": "noisewright.local.unary:UnaryEncoding",
     "hadamard": "noisewright.local.hadamard:HadamardResponse",
     "local-hashing": "noisewright.local.hashing:LocalHashing",
     "fourier": "noisewright.local.fourier:Fourier",

@@ -11,6 +11,7 @@ from noisewright.estimate.intervals import (
     simultaneous_multiplier,
 )
 from noisewright.local.grams import table_gram
+from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.histogram import CentredStrategy
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.tables import TableData, TableStrategy
@@ -32,16 +33,31 @@ def query_variances(
     Where a strategy has no formula for single queries at this size, each is given the mean over
     queries, which is exact for all of them together.
     """
-    dense = not isinstance(strategy, CentredStrategy) and workload.size <= DENSE_SIZE
     try:
-        if dense and workload.queries * workload.size**2 > _QUADRATIC_WORK:
+        if _work(strategy, workload) > _QUADRATIC_WORK:
             raise TooLarge("a quadratic form for each of these queries takes minutes")
         if histogram is None:
             return strategy.uniform_query_variances(workload, people)
         return strategy.query_variances(workload, histogram)
     except TooLarge:
-        average = strategy.average_variance(table_gram(workload))
-        return np.full(workload.queries, people * average / workload.queries)
+        gram = table_gram(workload)
+        if histogram is None:
+            together = people * strategy.average_variance(gram)
+        else:
+            together = float(strategy.type_variances(gram) @ histogram)
+        return np.full(workload.queries, together / workload.queries)
+
+
+def _work(strategy: Strategy, workload: Workload) -> int:
+    """Multiplications that the variances of all queries take, one by one."""
+    large = workload.size > DENSE_SIZE
+    by_tables = isinstance(strategy, TableStrategy) and strategy.by_tables
+    if isinstance(strategy, CentredStrategy) or by_tables:
+        return 0
+    if isinstance(strategy, HadamardResponse) and large:
+        return 0
+    each = 2**6 * max(workload.size, strategy.counters) if large else workload.size**2
+    return workload.queries * each
 
 
 def worst_query_variances(strategy: Strategy, workload: Workload, people: int) -> FloatArray:
