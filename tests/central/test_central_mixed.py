@@ -119,7 +119,7 @@ def test_bound_for_many_coupled_attributes_stays_below(ways: int) -> None:
     joint = bounds._joint_bound(family, parts)
     assert joint is not None
     assert bounds._separate_bound(family, parts) <= joint * (1 + 1e-9)
-    for asked, _ in bounds._problems(family, parts):
+    for _, asked, _ in bounds._problems(family, parts):
         largest = largest_tables(asked)
         assert largest is not None
         exact = dense(family, parts, asked, closure(asked))

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binom, norm
 
 import noisewright as nw
+from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
 from oracles.privacy_oracles import SeededSource
@@ -172,3 +173,28 @@ def test_the_command_line_forecasts_and_releases(tmp_path) -> None:
     assert out.read_text().splitlines()[0].replace('"', "").startswith("table,group,count")
     refused = CliRunner().invoke(main, [*base, "-o", str(out)])
     assert refused.exit_code == 2
+
+
+@pytest.mark.parametrize("budget", [{"rho": 0.5}, {"epsilon": 1.0}])
+def test_everybody_together_with_one_replaced(budget: dict[str, float]) -> None:
+    domain = Domain([Numeric("x", [0, 10, 20], integer=True)])
+    privacy = Privacy(**budget, neighbours="replace-one")
+    plan = nw.plan_sums("x", [[]], privacy, domain)
+    counts, sums = plan.errors
+    assert counts[0] == 0  # public, so it takes nothing from the budget of the sum
+    alone = nw.plan_sums("x", [[]], Privacy(**budget), domain)
+    assert sums[0] < 2 * alone.errors[1][0]
+    row = plan.release(pa.table({"x": [1, 5, 19]})).to_pandas().iloc[0]
+    assert row["count"] == 3
+    assert row["sum_lower"] <= row["sum"] <= row["sum_upper"]
+
+
+def test_metadata_states_what_the_sums_themselves_cost() -> None:
+    domain = Domain([Categorical("r", ["a", "b"]), Numeric("x", [0, 10, 20], integer=True)])
+    plan = nw.plan_sums("x", [["r"], []], Privacy(rho=0.5), domain)
+    told = plan.metadata()
+    assert told["sensitivity"]["centred_sums"] == pytest.approx(20 * told["sensitivity"]["counts"])
+    assert sum(share**2 for share in told["shares"].values()) == pytest.approx(1)
+    # Both parts share one budget, so each is above what the whole of it would give.
+    assert 1 <= told["ratio"]["sums"] < 2
+    assert 1 <= told["ratio"]["counts"] < 2

@@ -41,28 +41,44 @@ _MARGIN = 1e-12  # rounding of sums and products of weights
 _WORK_LIMIT = 3e10  # sum of cubed dimensions: some tens of seconds
 
 
-def lower_bound(design: MixedDesign) -> float:
+def lower_bound(design: MixedDesign, neighbours: str = "add-remove") -> float:
     """A certified lower bound on the value of the design's family, in the same units."""
     family = design.family
     parts = [split_kind(kind.gram, design.dual[kind.group]) for kind in family.kinds]
-    joint = _joint_bound(family, parts)
+    public = neighbours == "replace-one"
+    joint = _joint_bound(family, parts, public)
     if joint is None:
-        joint = max(_separate_bound(family, parts), commuting_bound(family))
-    return joint * (1 - _MARGIN) / float(np.sqrt(family.queries))
+        joint = _separate_bound(family, parts, public)
+        joint = joint if public else max(joint, commuting_bound(family))
+    scale = _pairs_scale(design) if public else 1.0
+    return joint * scale * (1 - _MARGIN) / float(np.sqrt(family.queries))
 
 
-def _joint_bound(family: Family, parts: Sequence[Parts]) -> float | None:
+def _pairs_scale(design: MixedDesign) -> float:
+    """Pairs of cells weighted by b_j·b_k: their Laplacian is D_b − bbᵀ over (1 − Σb²)/2.
+
+    So √b, the total's own direction, drops out of N, and the rest is scaled.
+    """
+    used = {i for block in design.family.blocks for i in block}
+    alike = [float(np.sum((b / b.sum()) ** 2)) for b in design.dual]
+    return float(np.sqrt(2 / (1 - np.prod([alike[design.family.groups[i]] for i in used]))))
+
+
+def _joint_bound(
+    family: Family, parts: Sequence[Parts], public_total: bool = False
+) -> float | None:
     """Σ over interactions of plain attributes of the nuclear norm over the coupled ones."""
-    counted: dict[CoupledTerms, float] = defaultdict(float)
-    for terms, multiplicity in _problems(family, parts):
-        counted[terms] += multiplicity
-    sizes = [_eigenproblem(family, terms) for terms in counted]
+    counted: dict[tuple[CoupledTerms, bool], float] = defaultdict(float)
+    for block, terms, multiplicity in _problems(family, parts):
+        counted[terms, public_total and not block] += multiplicity
+    sizes = [_eigenproblem(family, terms) for terms, _ in counted]
     if any(size is None for size in sizes):
         return None
     if sum(size**3 for size in sizes if size is not None) > _WORK_LIMIT:
         return None
     return sum(
-        multiplicity * _nuclear(family, parts, terms) for terms, multiplicity in counted.items()
+        multiplicity * _nuclear(family, parts, terms, without_total)
+        for (terms, without_total), multiplicity in counted.items()
     )
 
 
@@ -77,17 +93,19 @@ def _eigenproblem(family: Family, terms: CoupledTerms) -> int | None:
     return core if core is not None and core <= CORE_LIMIT else None
 
 
-def _nuclear(family: Family, parts: Sequence[Parts], terms: CoupledTerms) -> float:
-    blocks = closure(terms)
+def _nuclear(
+    family: Family, parts: Sequence[Parts], terms: CoupledTerms, without_total: bool
+) -> float:
+    blocks = [block for block in closure(terms) if block or not without_total]
     if dimension(family, blocks) <= DENSE_LIMIT:
-        return nuclear_from_gram(dense(family, parts, terms, blocks))
+        return nuclear_from_gram(dense(family, parts, terms, blocks)) if blocks else 0.0
     largest = largest_tables(terms)
     assert largest is not None
-    return arrow_nuclear(family, parts, terms, largest)
+    return arrow_nuclear(family, parts, terms, largest, without_total)
 
 
-def _problems(family: Family, parts: Sequence[Parts]) -> list[tuple[CoupledTerms, float]]:
-    """For each interaction of plain attributes: the coupled terms left, and its multiplicity."""
+def _problems(family: Family, parts: Sequence[Parts]) -> list[tuple[Table, CoupledTerms, float]]:
+    """Interactions of plain attributes, each with the coupled terms left and its multiplicity."""
     plain = _plain_groups(family, parts)
     found: dict[Table, dict[tuple[Table, tuple[int, ...]], float]] = {}
     for pair in range(len(family.pair_block)):
@@ -110,7 +128,7 @@ def _problems(family: Family, parts: Sequence[Parts]) -> list[tuple[CoupledTerms
     for block, terms in found.items():
         multiplicity = float(np.prod([family.sizes[i] - 1.0 for i in block]))
         listed = tuple(sorted((t, k, w) for (t, k), w in terms.items()))
-        result.append((listed, multiplicity))
+        result.append((block, listed, multiplicity))
     return result
 
 
@@ -119,7 +137,7 @@ def _plain_groups(family: Family, parts: Sequence[Parts]) -> set[int]:
     return set(family.groups) - coupled
 
 
-def _separate_bound(family: Family, parts: Sequence[Parts]) -> float:
+def _separate_bound(family: Family, parts: Sequence[Parts], public_total: bool = False) -> float:
     """Blocks made independent by diag(x, H − ccᵀ/(g − x)), x chosen per group on a grid."""
     best = np.zeros(len(family.group_sizes))
     value = 0.0
@@ -128,13 +146,15 @@ def _separate_bound(family: Family, parts: Sequence[Parts]) -> float:
             for x in (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97):
                 trial = best.copy()
                 trial[group] = x
-                found = _separate_value(family, parts, trial)
+                found = _separate_value(family, parts, trial, public_total)
                 if found > value:
                     value, best = found, trial
     return value
 
 
-def _separate_value(family: Family, parts: Sequence[Parts], shares: FloatArray) -> float:
+def _separate_value(
+    family: Family, parts: Sequence[Parts], shares: FloatArray, public_total: bool
+) -> float:
     """Σ_T tr(Σ_S …)^½ ≥ Σ_T (Σ_S (w_S Π √x Π tr H'^½)²)^½, by concavity of the square root."""
     totals, contrasts = np.empty(len(parts)), np.empty(len(parts))
     for k, (part, kind) in enumerate(zip(parts, family.kinds, strict=True)):
@@ -146,4 +166,5 @@ def _separate_value(family: Family, parts: Sequence[Parts], shares: FloatArray) 
         lowered = part.h - np.outer(part.c, part.c) / (part.g - totals[k])
         contrasts[k] = nuclear_from_gram(lowered) ** 2
     variances = family.block_variances(family.contributions(totals, contrasts))
-    return float(np.sqrt(variances).sum())
+    kept = [bool(block) or not public_total for block in family.blocks]
+    return float(np.sqrt(variances[kept]).sum())

@@ -97,14 +97,18 @@ def largest_tables(terms: CoupledTerms) -> list[Table] | None:
 
 
 def arrow_nuclear(
-    family: Family, parts: Sequence[Parts], terms: CoupledTerms, largest: Sequence[Table]
+    family: Family,
+    parts: Sequence[Parts],
+    terms: CoupledTerms,
+    largest: Sequence[Table],
+    without_total: bool = False,
 ) -> float:
     """A number just below tr N^½, the blocks of the largest tables eliminated.
 
     √λ = (1/π)∫ λ/(λ+s) s^-½ ds, by the trapezoidal rule in log s, which converges exponentially.
     """
     removed = set(largest)
-    kept = [t for t in closure(terms) if t not in removed]
+    kept = [t for t in closure(terms) if t not in removed and (t or not without_total)]
     core = dense(family, parts, terms, kept)
     ends = np.cumsum([0, *(dimension(family, [t]) for t in kept)])
     place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(kept)}
@@ -147,7 +151,7 @@ class _Tip:
         eigen = [np.linalg.eigh(parts[k].h) for k in kinds]
         values = [np.maximum(e.eigenvalues, 0.0) for e in eigen]
         diagonal = weight * kron_all([v[None, :] for v in values]).ravel()
-        rows, coupling = [], []
+        rows, coupling = [np.zeros(0, dtype=np.int64)], [np.zeros((0, diagonal.size))]
         for block, numbers in place.items():
             if set(block) <= set(table):
                 pieces = [

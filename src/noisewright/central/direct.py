@@ -37,7 +37,7 @@ def refuses_direct(terms: Sequence[Term]) -> str | None:
 
 
 def direct_strategy(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, order: int
+    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, order: int, neighbours: str
 ) -> Planned:
     """Every answer measured with the same noise; answers that overlap are made consistent."""
     blocks = []
@@ -46,8 +46,8 @@ def direct_strategy(
         noise = _MULTIPLIER / (term.weight if len(terms) > 1 else 1.0)
         blocks.append(Block(term.attributes, factors, noise, _MULTIPLIER))
     strategy = BlockStrategy(sizes, tuple(blocks))
-    value = unit_error(strategy, terms, norm, order)
-    return Planned(strategy, value, None, "none", "equal noise on every answer")
+    value = unit_error(strategy, terms, norm, order, neighbours)
+    return Planned(strategy, value, None, "none", "equal noise on every answer", neighbours)
 
 
 def _integers(matrix: FloatArray) -> Integers:

@@ -10,8 +10,10 @@ import numpy as np
 
 from noisewright.central.axes import Integers
 from noisewright.central.block import Block
-from noisewright.central.quantise import quantise
+from noisewright.central.quantise import quantise, small_integers
+from noisewright.central.replaced import FREE_NOISE, PAIR_CELLS, contrasts_by_pairs
 from noisewright.central.strategy import BlockStrategy
+from noisewright.central.variance import unit_error
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload
@@ -23,6 +25,7 @@ DENSE_CELLS = 2048
 _TOTAL_BITS = 33  # all factors together: at small budgets too, noise can be drawn on so fine a grid
 _MOST_BITS = 16
 _GRID_BITS = 10
+_SMALL = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,23 +49,61 @@ def product_strategy(term: Term, sizes: tuple[int, ...], norm: float) -> Planned
     """The optimal strategy for one product of workloads: factor by factor, bounds multiplied."""
     if term.factors is None:
         return product_strategy(as_one_axis(term.inner), (prod(sizes),), norm)
-    factors = term.factors
-    bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, len(factors))))
-    matrices: list[Integers] = []
-    value, bound, notes = term.weight, term.weight, []
-    for factor in factors:
+    for factor in term.factors:
         if factor.size > DENSE_CELLS:
             raise TooLarge(
                 f"workload {factor.brief()} has {factor.size} cells; a dense strategy is optimised "
                 f"up to {DENSE_CELLS}; combine attributes with '*' or coarsen the bins"
             )
-        solved = factorize(factor, norm=norm)
-        matrices.append(quantise(solved.strategy.dense(), factor, bits))
-        value, bound = value * solved.value, bound * solved.lower_bound
-        notes.append(solved.status)
+    known = {f.text(): factorize(f, norm=norm, tolerance=_tolerance(f)) for f in term.factors}
+    solved = [known[factor.text()] for factor in term.factors]
+    real = [s.strategy.dense() for s in solved]
+    inexact = sum(small_integers(strategy) is None for strategy in real)
+    bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, inexact)))
+    matrices = [quantise(a, f, bits) for a, f in zip(real, term.factors, strict=True)]
+    value = term.weight * prod(s.value for s in solved)
+    bound = term.weight * prod(s.lower_bound for s in solved)
+    notes = [s.status for s in solved]
     block = Block(term.attributes, tuple(matrices), multiplier=fine_grid(matrices))
     strategy = BlockStrategy(sizes, (block,))
     return Planned(strategy, value, bound, "weighted nuclear norm", "; ".join(dict.fromkeys(notes)))
+
+
+def _tolerance(factor: Workload) -> float:
+    """Small problems cost nothing: solved to where no printed digit changes."""
+    return 1e-8 if factor.size <= _SMALL else 5e-7
+
+
+def replaced_product(term: Term, sizes: tuple[int, ...], norm: float) -> Planned:
+    """For replaced people: few cells exactly, pair by pair; products as for added people."""
+    if term.factors is None:
+        return replaced_product(as_one_axis(term.inner), (prod(sizes),), norm)
+    if len(term.factors) == 1 and term.factors[0].size <= PAIR_CELLS:
+        found = _by_pairs(term, sizes, norm)
+        if found is not None:
+            return found
+    strategy = product_strategy(term, sizes, norm).strategy
+    value = unit_error(strategy, [term], norm, 2, "replace-one")
+    told = "optimal for added people, under the sensitivity of replaced ones"
+    return Planned(strategy, value, None, "none", told, "replace-one")
+
+
+def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float) -> Planned | None:
+    """The exact optimum over differences of columns, and the public number of people beside it."""
+    (workload,) = term.factors or ()
+    found = contrasts_by_pairs(workload, norm, _MOST_BITS)
+    if found is None:
+        return None
+    axis, solved = found
+    grid = fine_grid([axis.contrasts])
+    total = Block((), (), FREE_NOISE * 1024, 1024)
+    alone = BlockStrategy(sizes, (Block(term.attributes, (axis.contrasts,)),))
+    scale = alone.sensitivity(2, "replace-one")
+    contrasts = Block(term.attributes, (axis.contrasts,), scale * grid, grid)
+    strategy = BlockStrategy(sizes, (total, contrasts))
+    value, bound = term.weight * solved.value, term.weight * solved.lower_bound
+    told = "nuclear norm weighted over pairs of cells"
+    return Planned(strategy, value, bound, told, solved.status, "replace-one")
 
 
 def fine_grid(matrices: Sequence[Integers]) -> int:

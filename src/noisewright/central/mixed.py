@@ -85,11 +85,15 @@ def design(family: Family, bits: int = 12) -> MixedDesign:
             if not state.exact:
                 states[group] = _improve(family, group, state, totals, contrasts, slopes, bits)
         _evaluate(family, states, totals, contrasts)
-    _evaluate(family, chosen, totals, contrasts)
+    return evaluated(family, [s.axis for s in chosen], [s.dual for s in chosen])
+
+
+def evaluated(family: Family, axes: Sequence[Axis], dual: Sequence[FloatArray]) -> MixedDesign:
+    """The design with given axes, one per group of attributes."""
+    totals = np.array([axes[k.group].total_variance(k.gram) for k in family.kinds])
+    contrasts = np.array([axes[k.group].contrast_variance(k.gram) for k in family.kinds])
     variances = family.block_variances(family.contributions(totals, contrasts))
-    return MixedDesign(
-        family, tuple(s.axis for s in chosen), tuple(s.dual for s in chosen), variances
-    )
+    return MixedDesign(family, tuple(axes), tuple(dual), variances)
 
 
 @dataclass(frozen=True, eq=False)

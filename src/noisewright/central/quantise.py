@@ -19,7 +19,7 @@ _AUGMENT = 0.01  # raises the squared sensitivity by 1e-4: far below what anyone
 
 def quantise(strategy: FloatArray, workload: Workload, bits: int) -> Integers:
     """Integer strategy close to a multiple of `strategy`, whose row space holds the workload's."""
-    exact = _small_integers(strategy)
+    exact = small_integers(strategy)
     if exact is not None:
         return exact
     basis = integer_basis(workload)
@@ -67,7 +67,7 @@ def _full_rank(workload: Workload) -> bool:
     return bool(values[0] > 1e-9 * values[-1])
 
 
-def _small_integers(strategy: FloatArray) -> Integers | None:
+def small_integers(strategy: FloatArray) -> Integers | None:
     """The strategy itself when it is a multiple of small integers, as identity and total are."""
     entries = np.abs(strategy)
     smallest = entries[entries > 1e-12 * entries.max()].min()
@@ -79,9 +79,33 @@ def _small_integers(strategy: FloatArray) -> Integers | None:
 
 
 def rounded(matrix: FloatArray, bits: int) -> Integers:
-    """A multiple of a real matrix in integers of so many bits."""
-    scale = 2.0**bits / np.abs(matrix).max()
-    rounded = np.rint(matrix * scale)
-    if np.abs(rounded).max() >= 2**31:
+    """A multiple of a real matrix in integers of so many bits, columns as long as before.
+
+    To the nearest integers some columns would grow and others shrink, and the longest of them
+    decides the noise. So the entries closest to a tie are rounded the other way until every column
+    has its length back, or just less.
+    """
+    scaled = matrix * (2.0**bits / np.abs(matrix).max())
+    nearest = np.rint(scaled)
+    if np.abs(nearest).max() >= 2**31:
         raise TooLarge(f"quantisation to {bits} bits is too fine; use at most 30")
-    return np.asarray(rounded, dtype=np.int64)
+    excess = (nearest**2).sum(axis=0) - (scaled**2).sum(axis=0)
+    for j, too_long in enumerate(excess):
+        _restore(nearest[:, j], scaled[:, j], float(too_long))
+    return np.asarray(nearest, dtype=np.int64)
+
+
+def _restore(column: FloatArray, exact: FloatArray, excess: float) -> None:
+    """Move entries of a rounded column to their other neighbour until it is no longer too long."""
+    grown = np.abs(column) - np.abs(exact)
+    outward = np.sign(exact) * (1.0 if excess < 0 else -1.0)
+    for k in np.argsort(-np.abs(grown)):
+        if (grown[k] > 0) != (excess > 0) or grown[k] == 0:
+            continue
+        change = 2 * column[k] * outward[k] + 1
+        if excess < 0 and excess + change > 0:
+            continue
+        column[k] += outward[k]
+        excess += change
+        if excess <= 0 and change < 0:
+            return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -16,29 +17,18 @@ from noisewright.central.bounds import lower_bound
 from noisewright.central.families import compile_family
 from noisewright.central.gaussian import Planned, fine_grid
 from noisewright.central.mixed import MixedDesign, design
+from noisewright.central.replaced import FREE_NOISE, replaced_design, replaced_precisions
 from noisewright.central.reweight import reweight
 from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.norm.marginals import residual_plan
-from noisewright.workload import Identity, kron
+from noisewright.workload import Identity, Stack, Total, Weighted, Workload, kron
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
 
 _TOTAL_BITS = 34  # products of contrasts over a block's attributes, before they meet the counts
 _MOST_BITS = 14
-_FREE_NOISE = 1e-3  # of the strategy's scale, on a grid of 1/1024 people: the law needs some
-
-
-def with_public_total(strategy: BlockStrategy) -> BlockStrategy:
-    """The same strategy with hardly any noise on the number of people.
-
-    No replaced person changes it, so under that relation it is public and costs nothing.
-    """
-    blocks = tuple(
-        block if block.attributes else replace(block, noise=_FREE_NOISE)
-        for block in strategy.blocks
-    )
-    return replace(strategy, blocks=blocks)
+_MOST_TABLES = 500_000
 
 
 def is_counts(terms: Sequence[Term]) -> bool:
@@ -47,6 +37,40 @@ def is_counts(terms: Sequence[Term]) -> bool:
         term.factors is not None and all(isinstance(f, Identity) for f in term.factors)
         for term in terms
     )
+
+
+def as_counts(terms: Sequence[Term]) -> list[Term] | None:
+    """All tables of counts that the terms ask for, totals over some attributes told apart.
+
+    None where anything else is asked. Rows may come in another order: for planning only.
+    """
+    found: list[Term] = []
+    for term in terms:
+        if term.factors is None:
+            return None
+        choices = [_choices(factor) for factor in term.factors]
+        if not all(choices) or len(found) + prod(map(len, choices)) > _MOST_TABLES:
+            return None
+        for chosen in product(*choices):
+            pairs = zip(term.attributes, term.factors, chosen, strict=True)
+            kept = [(i, Identity(factor.size)) for i, factor, (_, whole) in pairs if not whole]
+            attributes, factors = tuple(i for i, _ in kept), tuple(f for _, f in kept)
+            weight = term.weight * prod(w for w, _ in chosen)
+            inner = kron(list(factors)) if factors else Total(1)
+            found.append(Term(weight, attributes, inner, factors))
+    return found
+
+
+def _choices(factor: Workload) -> list[tuple[float, bool]]:
+    """Weighted counts (False) and totals (True) that a one-attribute workload stacks; or none."""
+    if isinstance(factor, Weighted):
+        return [(factor.weight * weight, whole) for weight, whole in _choices(factor.inner)]
+    if isinstance(factor, Stack):
+        parts = [_choices(part) for part in factor.parts]
+        return [choice for part in parts for choice in part] if all(parts) else []
+    if isinstance(factor, Identity | Total):
+        return [(1.0, isinstance(factor, Total))]
+    return []
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +82,16 @@ class Certified:
     value: float
 
 
-def certified_design(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Certified:
+def certified_design(
+    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str = "add-remove"
+) -> Certified:
     """Axes and budget shares for product queries, queries that are none replaced by their cells."""
     products = [as_product(term, sizes) for term in terms]
     bits = _bits(max(len(term.attributes) for term in products))
     if norm == 2:
         found = design(compile_family(sizes, products), bits)
-        return Certified(found, lower_bound(found), found.value)
-    searched = reweight(products, sizes, norm, bits)
+        return Certified(found, lower_bound(found, neighbours), found.value)
+    searched = reweight(products, sizes, norm, bits, neighbours)
     return Certified(searched.design, searched.bound, searched.value)
 
 
@@ -74,15 +100,18 @@ def interaction_strategy(
     sizes: tuple[int, ...],
     norm: float,
     certified: Certified | None = None,
+    neighbours: str = "add-remove",
 ) -> Planned:
     """The strategy of independent interaction blocks, with its certificate.
 
     Exactly optimal at every norm for tables of counts; for other queries near-optimal at norm 2,
     and with tables reweighted above it. The certificate says how near.
     """
-    if is_counts(terms):
-        return _counts(terms, sizes, norm)
-    planned = _mixed(certified or certified_design(terms, sizes, norm))
+    counts = as_counts(terms)
+    if counts is not None:
+        return _counts(counts, sizes, norm, neighbours)
+    found = certified or certified_design(terms, sizes, norm, neighbours)
+    planned = _mixed(found) if neighbours == "add-remove" else _replaced(found, terms, norm)
     if all(term.factors is not None for term in terms):
         return planned
     return _restated(planned, terms, norm)
@@ -102,10 +131,11 @@ def _restated(planned: Planned, terms: Sequence[Term], norm: float) -> Planned:
     products = [term for term in terms if term.factors is not None]
     bound = None
     if products:
-        known = interaction_strategy(products, planned.strategy.sizes, norm).unit_bound
+        sizes, neighbours = planned.strategy.sizes, planned.neighbours
+        known = interaction_strategy(products, sizes, norm, None, neighbours).unit_bound
         share = sum(t.queries for t in products) / sum(t.queries for t in terms)
         bound = None if known is None else known * share ** (1 / norm)
-    value = unit_error(planned.strategy, terms, norm, 2)
+    value = unit_error(planned.strategy, terms, norm, 2, planned.neighbours)
     return replace(planned, unit_value=value, unit_bound=bound)
 
 
@@ -127,19 +157,75 @@ def _mixed(found: Certified) -> Planned:
     )
 
 
-def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float) -> Planned:
+def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Planned:
+    """For replaced people: the better of two sorts of axes, and the better of their bounds."""
+    bits = _bits(max(map(len, found.design.family.blocks)))
+    other = replaced_design(found.design, bits)
+    designs = [found.design] if other is None else [found.design, other]
+    strategies = [_replaced_strategy(design_) for design_ in designs]
+    values = [unit_error(s, terms, norm, 2, "replace-one") for s in strategies]
+    best = int(np.argmin(values))
+    bound = found.bound
+    if other is not None and norm == 2:
+        bound = max(bound, lower_bound(other, "replace-one"))
+    return Planned(
+        strategies[best],
+        values[best],
+        bound,
+        "nuclear norm weighted over pairs of cells",
+        f"axes optimised for {len(found.design.family.blocks)} interactions; the number of people "
+        f"is public",
+        "replace-one",
+    )
+
+
+def _replaced_strategy(design_: MixedDesign) -> BlockStrategy:
+    """The total for free, shares of the budget for what replaced people can change."""
+    whole = _strategy(design_, np.ones(len(design_.family.blocks))).blocks
+    places = [k for k, block in enumerate(whole) if block.attributes]
+    lengths = np.array([design_.noise(whole[k].attributes, 1.0) ** 2 for k in places])
+    gains = design_.variances[places] / lengths
+    units = [Block(whole[k].attributes, whole[k].factors) for k in places]
+    precisions = replaced_precisions(units, gains)
+    if precisions is None:
+        precisions = np.sqrt(gains / lengths)
+    noises = np.full(len(whole), FREE_NOISE)
+    noises[places] = 1 / np.sqrt(precisions)
+    return _unit_scaled(_strategy(design_, noises))
+
+
+def _unit_scaled(strategy: BlockStrategy) -> BlockStrategy:
+    """Noise scaled to sensitivity one under replaced people, and hardly any on their number."""
+    scale = strategy.sensitivity(2, "replace-one")
+    blocks = tuple(
+        replace(b, noise=b.noise * scale if b.attributes else FREE_NOISE * b.multiplier)
+        for b in strategy.blocks
+    )
+    return replace(strategy, blocks=blocks)
+
+
+def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str) -> Planned:
     """Noise from the exact solution: a block's projection has covariance σ_T² on cells."""
-    solved = residual_plan(sizes, [t.attributes for t in terms], [t.weight for t in terms], norm)
+    tables, weights = [t.attributes for t in terms], [t.weight for t in terms]
+    solved = residual_plan(sizes, tables, weights, norm, neighbours=neighbours)
     family = compile_family(sizes, terms)
     found = design(family)
     by_block = dict(zip(solved.blocks, np.sqrt(solved.block_variances), strict=True))
-    noises = [float(by_block[b]) * _frame_scale(found, b) for b in family.blocks]
+    noises = [
+        float(by_block[b]) * _frame_scale(found, b) if b in by_block else FREE_NOISE
+        for b in family.blocks
+    ]
+    strategy, value = _strategy(found, noises), solved.value
+    if neighbours == "replace-one":
+        value *= strategy.sensitivity(2, neighbours)
+        strategy = _unit_scaled(strategy)
     return Planned(
-        _strategy(found, noises),
-        solved.value,
+        strategy,
+        max(value, solved.lower_bound),
         solved.lower_bound,
         "closed form in the interaction basis" if norm == 2 else "dual weights per table",
         f"optimal for {len(terms)} tables" if solved.converged else "iteration limit",
+        neighbours,
     )
 
 

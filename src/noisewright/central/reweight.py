@@ -34,7 +34,13 @@ class Reweighted:
     bound: float
 
 
-def reweight(terms: Sequence[Term], sizes: Sequence[int], norm: float, bits: int) -> Reweighted:
+def reweight(
+    terms: Sequence[Term],
+    sizes: Sequence[int],
+    norm: float,
+    bits: int,
+    neighbours: str = "add-remove",
+) -> Reweighted:
     """Search table weights for the p-th mean error of product terms, p > 2."""
     rows = np.array([term.queries for term in terms], dtype=np.float64)
     importance = np.ones(len(terms))
@@ -47,7 +53,7 @@ def reweight(terms: Sequence[Term], sizes: Sequence[int], norm: float, bits: int
         found = design(compile_family(sizes, weighted), bits)
         errors = _term_errors(found, terms, norm)
         value = _mean(errors, rows, norm)
-        nuclear = lower_bound(found) * float(np.sqrt(rows.sum()))
+        nuclear = lower_bound(found, neighbours) * float(np.sqrt(rows.sum()))
         bound = nuclear / np.sqrt(_dual_length(importance, rows, norm)) * rows.sum() ** (-1 / norm)
         if best is not None:
             gained = value < best.value * (1 - _SETTLED) or bound > best.bound * (1 + _SETTLED)

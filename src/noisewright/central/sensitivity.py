@@ -13,7 +13,7 @@ Sums are taken in floats; a margin above all their rounding is added.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import comb, prod
@@ -65,7 +65,7 @@ def _over_cells(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Bloc
 def _over_pairs(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]) -> float:
     """Squared distances of all pairs of cells, from the joint Gram matrix."""
     gram = np.zeros((1, 1))
-    for block in blocks:
+    for block in (b for b in blocks if b.attributes):  # the total is the same in all cells
         factors = dict(zip(block.attributes, block.factors, strict=True))
         own: npt.NDArray[Any] = np.full((1, 1), _precision(block))
         for i in used:
@@ -118,23 +118,31 @@ def _distance(spans: Sequence[Span], differ: Sequence[npt.NDArray[np.bool_]]) ->
     return np.where(touched, 2 * (longest - ends[0]) + 2 * _MARGIN * longest, 0.0)
 
 
-def _over_patterns(used: Sequence[int], blocks: Sequence[Block], spans: dict[int, Span]) -> float:
-    """The worst set of attributes in which two people differ."""
+def pattern_distances(used: Sequence[int], block: Block, spans: Mapping[int, Span]) -> FloatArray:
+    """Squared distances of a block's columns, one for every set of attributes that differ."""
     masks = np.arange(1, 2 ** len(used))
     differs = {i: (masks >> position & 1).astype(bool) for position, i in enumerate(used)}
-    total = np.zeros(len(masks))
+    pairs = [
+        (spans[id(f)], differs[i])
+        for i, f in zip(block.attributes, block.factors, strict=True)
+        if i in differs
+    ]
+    found = _distance([span for span, _ in pairs], [differ for _, differ in pairs])
+    return np.broadcast_to(found, masks.shape)
+
+
+def _over_patterns(
+    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
+) -> float:
+    """The worst set of attributes in which two people differ."""
+    total = np.zeros(2 ** len(used) - 1)
     for block in blocks:
-        pairs = [
-            (spans[id(f)], differs[i])
-            for i, f in zip(block.attributes, block.factors, strict=True)
-            if i in differs
-        ]
-        total += _precision(block) * _distance([s for s, _ in pairs], [d for _, d in pairs])
+        total += _precision(block) * pattern_distances(used, block, spans)
     return float(total.max(initial=0.0)) * (1 + _MARGIN)
 
 
 def _over_counts(
-    used: Sequence[int], blocks: Sequence[Block], spans: dict[int, Span]
+    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
 ) -> float | None:
     """The worst number of differing attributes of each sort; blocks alike count as the heaviest."""
     sorts = _sorts(used, blocks, spans)
@@ -166,7 +174,7 @@ def _over_counts(
 
 
 def _sorts(
-    used: Sequence[int], blocks: Sequence[Block], spans: dict[int, Span]
+    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
 ) -> dict[int, Span] | None:
     """The one span of every attribute; None where they are too many or of several."""
     found: dict[int, Span] = {}

@@ -50,9 +50,10 @@ def split_strategy(
     return Planned(
         strategy,
         unit_error(strategy, terms, norm, 2, neighbours),
-        float(alone.max()),
+        float(alone.max()) if neighbours == "add-remove" else None,
         "the hardest part alone",
         f"{len(parts)} parts answered separately: they need not agree with each other",
+        neighbours,
     )
 
 
@@ -72,7 +73,7 @@ def bounding_product(
     block = Block(tuple(used), tuple(factors), multiplier=fine_grid(factors))
     strategy = BlockStrategy(sizes, (block,))
     value = unit_error(strategy, terms, norm, 2, neighbours)
-    return Planned(strategy, value, None, "none", "one product for everything asked")
+    return Planned(strategy, value, None, "none", "one product for everything asked", neighbours)
 
 
 def _scaled_gram(term: Term, attribute: int, size: int) -> FloatArray:

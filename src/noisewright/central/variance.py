@@ -12,6 +12,7 @@ from noisewright.central.overlap import subsets
 from noisewright.central.strategy import BlockStrategy
 from noisewright.errors import TooLarge
 from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise import SCALE_LIMIT
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
@@ -45,7 +46,9 @@ def unit_error(
     neighbours: str = "add-remove",
 ) -> float:
     """p-th mean of the answers' deviations, in deviations of noise at sensitivity one."""
-    law = NoiseLaw("rounded-gaussian" if order == 2 else "discrete-laplace", _FINE)
+    coarsest = max(block.noise for block in strategy.blocks)
+    scale = min(_FINE, SCALE_LIMIT / 2 / coarsest)
+    law = NoiseLaw("rounded-gaussian" if order == 2 else "discrete-laplace", scale)
     std = np.sqrt(np.concatenate(query_variances(strategy, terms, law)))
     largest = float(std.max())
     mean = 1.0 if norm == np.inf else float(np.mean((std / largest) ** norm) ** (1 / norm))

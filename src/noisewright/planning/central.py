@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from noisewright import __version__
 from noisewright.central.axes import Integers
+from noisewright.central.block import Table
 from noisewright.central.gaussian import Planned, as_one_axis
 from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import query_variances
@@ -113,6 +115,8 @@ class CentralPlan:
 
     @cached_property
     def _zeros(self) -> ZeroFit | None:
+        if self.domain is None or not self.domain.boxes:
+            return None
         return zero_fit(self.strategy, self.domain, self.terms, self.law)
 
     @cached_property
@@ -267,10 +271,15 @@ class CentralPlan:
 
     def _counted(self, data: Any, domain: Domain, counter: Counter) -> Any:
         wanted = self.strategy.tables
-        names = [domain.names if self._joint else tuple(domain.names[i] for i in t) for t in wanted]
-        counted: list[Integers] = counter.marginals(data, domain, names)
+        counted: list[Integers] = counter.marginals(data, domain, self.names_of(wanted, domain))
         by_table = dict(zip(wanted, counted, strict=True))
         return by_table.__getitem__
+
+    def names_of(self, tables: Sequence[Table], domain: Domain) -> list[tuple[str, ...]]:
+        """The attributes of the tables that a strategy measures, by name."""
+        if self._joint:  # its one axis stands for all attributes
+            return [domain.names if table else () for table in tables]
+        return [tuple(domain.names[i] for i in table) for table in tables]
 
     def labels(self) -> list[str]:
         """Every query in words."""
@@ -288,6 +297,16 @@ class CentralPlan:
 
     def metadata(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""
+        return {
+            **self.record(),
+            "noise": self.law.to_dict(),
+            "sensitivity": self.sensitivity,
+            "measurements": self.strategy.measurements,
+            "ratio": self.forecast().ratio,
+        }
+
+    def record(self) -> dict[str, Any]:
+        """What is released, from which strategy and under which promise."""
         from noisewright.planning.store import strategy_hash
 
         return {
@@ -297,14 +316,10 @@ class CentralPlan:
             "mechanism": self.mechanism,
             "privacy": self.privacy.to_dict(),
             "neighbours": self.privacy.neighbours,
-            "noise": self.law.to_dict(),
-            "sensitivity": self.sensitivity,
-            "measurements": self.strategy.measurements,
             "strategy_hash": strategy_hash(self.strategy),
             "workload": self.workload.brief(),
             "domain": None if self.domain is None else self.domain.fingerprint,
             "queries": self.workload.queries,
-            "ratio": self.forecast().ratio,
             "interval_level": LEVEL,
             "libraries": {"numpy": np.__version__},
         }

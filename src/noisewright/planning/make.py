@@ -109,7 +109,15 @@ def central_problem(
 ) -> CentralProblem:
     """The workload with its attributes, as mechanisms see it."""
     domain = asked.domain if isinstance(asked, Questions) else domain
-    return CentralProblem(asked, _sizes(asked, domain), privacy, norm, domain)
+    problem = CentralProblem(asked, _sizes(asked, domain), privacy, norm, domain)
+    if privacy.neighbours == "replace-one" and problem.only_totals:
+        raise InvalidParameter(
+            "workload",
+            asked.brief(),
+            "asks only for the number of people, which replace-one neighbours make public",
+            "publish it as it is, or plan with neighbours='add-remove' to protect it",
+        )
+    return problem
 
 
 def problem_plan(problem: CentralProblem, mechanism: str, planned: Planned) -> CentralPlan:

@@ -8,15 +8,21 @@ from functools import cached_property
 
 from noisewright.central.direct import direct_strategy, refuses_direct
 from noisewright.central.families import compile_family
-from noisewright.central.gaussian import DENSE_CELLS, Planned, as_one_axis, product_strategy
+from noisewright.central.gaussian import (
+    DENSE_CELLS,
+    Planned,
+    as_one_axis,
+    product_strategy,
+    replaced_product,
+)
 from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_tables import laplace_tables
+from noisewright.central.replaced import PAIR_CELLS
 from noisewright.central.residual import (
     Certified,
+    as_counts,
     certified_design,
     interaction_strategy,
-    is_counts,
-    with_public_total,
 )
 from noisewright.central.shared import refuses_shared, shared_basis
 from noisewright.central.unions import (
@@ -53,9 +59,22 @@ class CentralProblem:
         return terms(self.workload, self.sizes)
 
     @cached_property
+    def counts(self) -> bool:
+        """Whether only tables of counts are asked, however they are written."""
+        return as_counts(self.terms) is not None
+
+    @property
+    def only_totals(self) -> bool:
+        """Whether nothing but the number of people is asked."""
+        tables = as_counts(self.terms)
+        return tables is not None and not any(
+            self.sizes[i] > 1 for table in tables for i in table.attributes
+        )
+
+    @cached_property
     def certified(self) -> Certified:
         """The design that several mechanisms start from, and its bound; found once."""
-        return certified_design(self.terms, self.sizes, self.norm)
+        return certified_design(self.terms, self.sizes, self.norm, self.privacy.neighbours)
 
 
 @dataclass(frozen=True)
@@ -95,10 +114,14 @@ def _refuses_gaussian_strategy(problem: CentralProblem) -> str | None:
 
 
 def _plan_gaussian_strategy(problem: CentralProblem) -> Planned:
-    asked = problem.terms
-    if len(asked) == 1 and asked[0].factors is not None:
-        return product_strategy(asked[0], problem.sizes, problem.norm)
-    return product_strategy(as_one_axis(problem.workload), (problem.workload.size,), problem.norm)
+    asked, sizes = problem.terms, problem.sizes
+    replaced = problem.privacy.neighbours == "replace-one"
+    few = replaced and problem.workload.size <= PAIR_CELLS
+    if few or len(asked) > 1 or asked[0].factors is None:
+        asked, sizes = [as_one_axis(problem.workload)], (problem.workload.size,)
+    if replaced:
+        return replaced_product(asked[0], sizes, problem.norm)
+    return product_strategy(asked[0], sizes, problem.norm)
 
 
 def _by_tables(problem: CentralProblem) -> bool:
@@ -110,21 +133,21 @@ def _refuses_residual(problem: CentralProblem) -> str | None:
     if reason := _refuses_gaussian(problem):
         return reason
     asked = problem.terms
-    if len(problem.sizes) < 2:
-        return "there is one attribute only; a dense strategy is optimal"
     if not _by_tables(problem):
         return f"some queries are no product over attributes and see over {JOINT_LIMIT} cells"
-    if len(asked) == 1 and not is_counts(asked) and len(asked[0].attributes) < _MANY_FACTORS:
+    if problem.privacy.neighbours == "replace-one":  # the total is public, whatever the product
+        return None
+    if len(problem.sizes) < 2:
+        return "there is one attribute only; a dense strategy is optimal"
+    if len(asked) == 1 and not problem.counts and len(asked[0].attributes) < _MANY_FACTORS:
         return "a single product is optimal factor by factor"
     return None
 
 
 def _plan_residual(problem: CentralProblem) -> Planned:
-    known = None if is_counts(problem.terms) else problem.certified
-    planned = interaction_strategy(problem.terms, problem.sizes, problem.norm, known)
-    if problem.privacy.neighbours == "add-remove":
-        return planned
-    return replace(planned, strategy=with_public_total(planned.strategy))
+    known = None if problem.counts else problem.certified
+    neighbours = problem.privacy.neighbours
+    return interaction_strategy(problem.terms, problem.sizes, problem.norm, known, neighbours)
 
 
 def _refuses_union(problem: CentralProblem) -> str | None:
@@ -136,7 +159,7 @@ def _refuses_shared(problem: CentralProblem) -> str | None:
         return reason
     if problem.privacy.neighbours != "add-remove":
         return "rows of different weights are planned for add-remove neighbours only"
-    if is_counts(problem.terms):
+    if problem.counts:
         return "for tables of counts interactions are optimal"
     return refuses_shared(compile_family(problem.sizes, problem.terms), problem.norm)
 
@@ -209,6 +232,11 @@ def _asked(problem: CentralProblem) -> tuple[list[Term], tuple[int, ...], float,
     return problem.terms, problem.sizes, problem.norm, problem.privacy.neighbours
 
 
+def _direct(problem: CentralProblem, order: int) -> Planned:
+    asked, sizes, norm, neighbours = _asked(problem)
+    return direct_strategy(asked, sizes, norm, order, neighbours)
+
+
 CENTRAL: dict[str, CentralMechanism] = {
     mechanism.name: mechanism
     for mechanism in (
@@ -252,14 +280,14 @@ CENTRAL: dict[str, CentralMechanism] = {
             "gaussian",
             "the same Gaussian noise on every answer",
             lambda problem: _refuses_gaussian(problem) or refuses_direct(problem.terms),
-            lambda problem: direct_strategy(problem.terms, problem.sizes, problem.norm, 2),
+            lambda problem: _direct(problem, 2),
             baseline=True,
         ),
         CentralMechanism(
             "laplace",
             "the same Laplace noise on every answer",
             lambda problem: _refuses_laplace(problem) or refuses_direct(problem.terms),
-            lambda problem: direct_strategy(problem.terms, problem.sizes, problem.norm, 1),
+            lambda problem: _direct(problem, 1),
             baseline=True,
         ),
     )

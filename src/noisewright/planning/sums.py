@@ -23,6 +23,7 @@ from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import LEVEL, CentralPlan
 from noisewright.planning.counting import Counter
+from noisewright.planning.forecast import certified_ratio, mean_error
 from noisewright.planning.release import write_answers
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
@@ -34,6 +35,7 @@ from noisewright.workload.terms import terms
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_NO_NOISE = 2.0**-30  # in grid steps: every draw is zero
 _COLUMNS = (
     "table", "group", "count", "count_std", "sum", "sum_std", "sum_lower", "sum_upper",
     "mean", "mean_lower", "mean_upper",
@@ -112,6 +114,8 @@ class SumsPlan:
     def shares(self) -> tuple[float, float]:
         """α and β: how much of the sensitivity is spent on counts and on sums."""
         low, high = self._ends
+        if self._counts_public:
+            return 0.0, 1.0
         # Var(2·sum) = Var(centred) + (low + high)² Var(count), and counts matter by themselves.
         counts, sums = float((low + high) ** 2 + self.reach**2), float(self.reach**2)
         power = 1 / 3 if self._pure else 1 / 4
@@ -130,20 +134,31 @@ class SumsPlan:
         return self.groups.privacy.kind == "pure"
 
     @cached_property
-    def laws(self) -> tuple[NoiseLaw, NoiseLaw]:
-        """Noise on counts and on centred sums, for a block of relative scale one."""
-        privacy, strategy = self.groups.privacy, self.groups.strategy
+    def sensitivities(self) -> tuple[float, float]:
+        """How far a neighbour moves the measured counts, and the measured centred sums."""
+        neighbours, strategy = self.groups.privacy.neighbours, self.groups.strategy
         order = 1 if self._pure else 2
         alone = Fraction(strategy.sensitivity(order, "add-remove"))
-        moved = Fraction(strategy.sensitivity(order, privacy.neighbours))
         # A replaced person takes one value out of a cell and puts another into a cell.
-        both = self.reach * alone * (1 if privacy.neighbours == "add-remove" else 2)
+        both = self.reach * alone * (1 if neighbours == "add-remove" else 2)
+        return strategy.sensitivity(order, neighbours), float_above(both)
+
+    @property
+    def _counts_public(self) -> bool:
+        """Whether no neighbour changes any count: all people together, one of them replaced."""
+        return self.sensitivities[0] == 0
+
+    @cached_property
+    def laws(self) -> tuple[NoiseLaw, NoiseLaw]:
+        """Noise on counts and on centred sums, for a block of relative scale one."""
+        privacy, (moved, both) = self.groups.privacy, self.sensitivities
         name = "l1" if self._pure else "l2"
         alpha, beta = self.shares
-        return (
-            calibrate(privacy, **{name: float_above(moved / Fraction(alpha))}),
-            calibrate(privacy, **{name: float_above(both / Fraction(beta))}),
-        )
+        sums = calibrate(privacy, **{name: float_above(Fraction(both) / Fraction(beta))})
+        if self._counts_public:
+            return NoiseLaw(sums.law, _NO_NOISE), sums
+        counts = calibrate(privacy, **{name: float_above(Fraction(moved) / Fraction(alpha))})
+        return counts, sums
 
     @cached_property
     def errors(self) -> tuple[FloatArray, FloatArray]:
@@ -179,11 +194,29 @@ class SumsPlan:
     def metadata(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""
         counts, sums = self.laws
+        names = ("counts", "centred_sums")
         return {
-            **self.groups.metadata(),
+            **self.groups.record(),
             "value": self.value,
             "unit": self.unit,
-            "noise": {"counts": counts.to_dict(), "centred_sums": sums.to_dict()},
+            "noise": dict(zip(names, (counts.to_dict(), sums.to_dict()), strict=True)),
+            "sensitivity": dict(zip(names, self.sensitivities, strict=True)),
+            "shares": dict(zip(names, self.shares, strict=True)),
+            "measurements": 2 * self.groups.strategy.measurements,
+            "ratio": self.ratios(),
+        }
+
+    def ratios(self) -> dict[str, float | None]:
+        """Root mean squared error of counts and of sums, each over the least it could have.
+
+        The least is that of the whole budget spent on the counts alone, or on the sums alone.
+        """
+        bound = self.groups.lower_bound
+        widest = max(map(abs, self._ends)) * self.unit
+        counts, sums = (mean_error(errors, 2) for errors in self.errors)
+        return {
+            "counts": certified_ratio(counts, bound),
+            "sums": None if bound is None else certified_ratio(sums, bound * widest),
         }
 
     def _counted(
@@ -192,8 +225,7 @@ class SumsPlan:
         domain, wanted = self.groups.domain, self.groups.strategy.tables
         assert domain is not None
         domain.require_reviewed()
-        joint = self.groups.strategy.sizes != domain.shape
-        names = [domain.names if joint else tuple(domain.names[i] for i in t) for t in wanted]
+        names = self.groups.names_of(wanted, domain)
         counts, units = engine.sums(data, domain, self.value, self.unit, names)
         low, high = self._ends
         centred = [2 * u - (low + high) * c for u, c in zip(units, counts, strict=True)]

@@ -64,11 +64,9 @@ def impossible_terms(domain: Domain, joint: bool) -> list[Term]:
 
 
 def zero_fit(
-    strategy: BlockStrategy, domain: Domain | None, terms: Sequence[Term], law: NoiseLaw
+    strategy: BlockStrategy, domain: Domain, terms: Sequence[Term], law: NoiseLaw
 ) -> ZeroFit | None:
     """The correction for a domain's impossible cells; None where there is nothing to gain."""
-    if domain is None or not domain.boxes:
-        return None
     known = [t for t in _small(domain, strategy) if _reached(strategy, t)]
     cells, queries = sum(t.queries for t in known), sum(t.queries for t in terms)
     largest = max(block.rows for block in strategy.blocks)
