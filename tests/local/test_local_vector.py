@@ -113,7 +113,7 @@ def test_codebooks_answer_their_workload(make_one, text):
     w = workload(text)
     strategy = make_one(w, 1.0)
     q = strategy.dense()
-    assert (np.unique((q > q.min()).sum(axis=0)) == strategy.owned).all()
+    assert (np.unique((q > q.min()).sum(axis=0)) == strategy.favoured[0]).all()
     analysis = Analysis(strategy, w)
     np.testing.assert_allclose(analysis.reconstruction() @ q, w.dense(), atol=1e-7)
     assert strategy.is_private()

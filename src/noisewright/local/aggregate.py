@@ -180,13 +180,7 @@ class Aggregate:
 
     def merge(self, other: Aggregate) -> Aggregate:
         """The aggregate of both sets of reports, as a new one."""
-        if other.format.identifier != self.format.identifier:
-            raise InvalidParameter(
-                "aggregate",
-                other.format.name,
-                f"is of another plan than {self.format.name}",
-                "merge aggregates of one plan",
-            )
+        self.format.check_same(other.format.name)
         if (other.groups, other.cap) != (self.groups, self.cap):
             raise InvalidParameter("aggregate", other.groups, "was made with other robust options")
         result = Aggregate(self.format, self.groups, self.cap)
@@ -222,10 +216,7 @@ class Aggregate:
             raise FileFormatError(
                 "the aggregate is truncated, corrupt or of another kind"
             ) from None
-        if plan != format.name:
-            raise InvalidParameter(
-                "aggregate", plan, f"is of another plan than {format.name}", "use its own plan"
-            )
+        format.check_same(plan)
         result = cls(format, len(people), cap)
         whole = tally.dtype == np.int64 and people.dtype == np.int64
         if not whole or tally.shape != result.tally.shape or people.min(initial=0) < 0:

@@ -11,7 +11,6 @@ averaging directions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from math import exp
 
@@ -24,11 +23,10 @@ from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
     check_epsilon,
-    exponential,
     integers_below,
-    odds_threshold,
 )
 from noisewright.local.grams import table_gram
+from noisewright.local.plain import FavouringStrategy
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
@@ -49,7 +47,7 @@ _TRANSLATED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Codebook(IndexStrategy):
+class Codebook(FavouringStrategy, IndexStrategy):
     """Report a direction, likelier one of your own.
 
     `vectors` holds one column per type, `directions` one row each. With `chosen` = 0 directions
@@ -86,15 +84,9 @@ class Codebook(IndexStrategy):
         return len(self.directions) * (1 if self.chosen else 2)
 
     @property
-    def owned(self) -> int:
-        """Number of own directions of every type."""
-        return self.chosen or len(self.directions)
-
-    @cached_property
-    def threshold(self) -> int:
-        """Chance of an own direction, out of 2^64."""
-        odds = Fraction(self.owned, self.outputs - self.owned)
-        return odds_threshold(exponential(self.epsilon) * odds)
+    def favoured(self) -> tuple[int, int]:
+        """Own directions of every type."""
+        return self.chosen or len(self.directions), self.outputs
 
     @cached_property
     def _membership(self) -> npt.NDArray[np.bool_]:
@@ -128,19 +120,8 @@ class Codebook(IndexStrategy):
 
     def rows(self, start: int, stop: int) -> FloatArray:
         """Chances of directions `start` to `stop`."""
-        p = self.threshold / WORD
-        own, other = p / self.owned, (1 - p) / (self.outputs - self.owned)
-        return np.where(self._membership[start:stop], own, other)
-
-    def worst_ratio(self) -> Fraction:
-        """An own direction against another."""
-        others = self.outputs - self.owned
-        return Fraction(self.threshold * others, (WORD - self.threshold) * self.owned)
-
-    @property
-    def two_valued(self) -> bool:
-        """Own and other."""
-        return True
+        p, (own, every) = self.threshold / WORD, self.favoured
+        return np.where(self._membership[start:stop], p / own, (1 - p) / (every - own))
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Vectors, directions, ε and the number of own directions."""

@@ -9,7 +9,6 @@ reach however large their domain.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -21,13 +20,12 @@ from noisewright.local.fixedpoint import (
     bernoulli,
     categorical,
     check_epsilon,
-    exponential,
-    odds_threshold,
     thresholds,
     whole_weights,
 )
 from noisewright.local.histogram import check_cells
 from noisewright.local.information import DenseInformation, Information
+from noisewright.local.plain import FavouringStrategy
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
@@ -77,7 +75,7 @@ class WalshInformation(Information):
 
 
 @dataclass(frozen=True, eq=False)
-class Fourier(TableStrategy, IndexStrategy):
+class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     """A character drawn from `masks`, and the randomised sign of the cell under it."""
 
     size: int
@@ -117,10 +115,10 @@ class Fourier(TableStrategy, IndexStrategy):
         """A character and a sign."""
         return 2 * len(self.masks)
 
-    @cached_property
-    def threshold(self) -> int:
-        """Chance of the true sign, out of 2^64."""
-        return odds_threshold(exponential(self.epsilon))
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """The true sign."""
+        return 1, 2
 
     @cached_property
     def slope(self) -> float:
@@ -314,15 +312,6 @@ class Fourier(TableStrategy, IndexStrategy):
         signs = self._signs(self.masks[drawn][:, None], np.arange(self.size)[None, :])
         signs = signs * (1 - 2 * negative)[:, None]
         return np.asarray(self.chances[drawn][:, None] * (1 + self.slope * signs) / 2)
-
-    def worst_ratio(self) -> Fraction:
-        """The true sign against the other."""
-        return Fraction(self.threshold, WORD - self.threshold)
-
-    @property
-    def two_valued(self) -> bool:
-        """One chance per sign."""
-        return True
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Size, ε, the characters and their weights."""

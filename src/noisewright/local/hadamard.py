@@ -8,7 +8,6 @@ Everything is a Walsh–Hadamard transform within blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from math import ceil, exp, log2
 
@@ -19,20 +18,15 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
-    check_epsilon,
-    exponential,
     integers_below,
-    odds_threshold,
 )
 from noisewright.local.hadamard_blocks import FullBlocks
-from noisewright.local.histogram import check_cells
 from noisewright.local.information import DenseInformation, Information, UnformedInformation
+from noisewright.local.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.strategy import (
     DENSE_SIZE,
-    Arrays,
     IndexStrategy,
     IntArray,
-    Settings,
     check_dense,
 )
 from noisewright.local.walsh import is_power_of_two
@@ -44,7 +38,7 @@ from noisewright.workload.tensor import walsh_hadamard
 
 
 @dataclass(frozen=True)
-class HadamardResponse(IndexStrategy):
+class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     """Report an output on which the cell's own Hadamard column is +1, or some other.
 
     Up to 4096 cells the estimate is the best for uniform data. Beyond, it is the best for uniform
@@ -59,23 +53,17 @@ class HadamardResponse(IndexStrategy):
     kind = "hadamard"
 
     def __post_init__(self) -> None:
-        check_cells(self.size)
-        check_epsilon(self.epsilon)
-        if self.parts and not (0 < self.parts <= 2 * self.size and is_power_of_two(self.parts)):
+        super().__post_init__()
+        if self.parts == 0:
+            reach = min(exp(self.epsilon), 2.0 * self.size)
+            object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
+        if not (0 < self.parts <= 2 * self.size and is_power_of_two(self.parts)):
             raise InvalidParameter("parts", self.parts, "must be a power of two", "try 1")
-
-    @cached_property
-    def block_count(self) -> int:
-        """B, the number of blocks of outputs."""
-        if self.parts:
-            return self.parts
-        reach = min(exp(self.epsilon), 2.0 * self.size)
-        return int(2 ** max(ceil(log2(reach)) - 1, 0))
 
     @cached_property
     def width(self) -> int:
         """b, the number of outputs of a block."""
-        return int(2 ** ceil(log2(self.size / self.block_count + 1)))
+        return int(2 ** ceil(log2(self.size / self.parts + 1)))
 
     @property
     def used(self) -> int:
@@ -85,13 +73,12 @@ class HadamardResponse(IndexStrategy):
     @property
     def outputs(self) -> int:
         """All outputs of all blocks."""
-        return self.block_count * self.width
+        return self.parts * self.width
 
-    @cached_property
-    def threshold(self) -> int:
-        """Chance of an output of the cell's own set, out of 2^64."""
-        half = self.width // 2
-        return odds_threshold(exponential(self.epsilon) * Fraction(half, self.outputs - half))
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """Half of a block."""
+        return self.width // 2, self.outputs
 
     @cached_property
     def _chances(self) -> tuple[float, float]:
@@ -214,7 +201,7 @@ class HadamardResponse(IndexStrategy):
         """By matrices up to 4096 cells; beyond, by transforms for sums of intervals of cells."""
         if self.size <= DENSE_SIZE:
             return super().type_variances(gram)
-        energies = np.full((self.block_count, self.width), self._full.flat_energy(gram))
+        energies = np.full((self.parts, self.width), self._full.flat_energy(gram))
         energies[: self.used] = self._full.energies(gram)
         return self.backward(energies.ravel()) - gram.diagonal()
 
@@ -234,25 +221,6 @@ class HadamardResponse(IndexStrategy):
         own, output = np.divmod(np.arange(start, stop), self.width)
         even = np.bitwise_count(output[:, None] & (column + 1)[None, :]) % 2 == 0
         return np.asarray(low + gain * (even & (own[:, None] == block[None, :])))
-
-    def worst_ratio(self) -> Fraction:
-        """An output inside against one outside."""
-        half = self.width // 2
-        return Fraction(self.threshold * (self.outputs - half), (WORD - self.threshold) * half)
-
-    @property
-    def two_valued(self) -> bool:
-        """Inside and outside."""
-        return True
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size, ε and the number of blocks."""
-        return {"size": self.size, "epsilon": self.epsilon, "parts": self.block_count}, {}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> HadamardResponse:
-        """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]), int(settings["parts"]))
 
 
 def _with_parity(rank: IntArray, column: IntArray, odd: npt.NDArray[np.bool_]) -> IntArray:

@@ -10,7 +10,6 @@ transform, where hash functions without structure cost one pass over the cells p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from math import exp, log
 
@@ -21,23 +20,18 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
-    check_epsilon,
-    exponential,
     integers_below,
-    odds_threshold,
 )
 from noisewright.local.histogram import (
     CentredStrategy,
     Support,
-    check_cells,
     identity_and_ones,
 )
+from noisewright.local.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.strategy import (
     DENSE_SIZE,
-    Arrays,
     IndexStrategy,
     IntArray,
-    Settings,
     check_dense,
 )
 from noisewright.privacy.source import ByteSource
@@ -50,7 +44,7 @@ _TRANSFORM_BLOCK = 128
 
 
 @dataclass(frozen=True)
-class LocalHashing(CentredStrategy, IndexStrategy):
+class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrategy):
     """Report a random linear hash function and the randomised hash of the cell."""
 
     size: int
@@ -60,8 +54,7 @@ class LocalHashing(CentredStrategy, IndexStrategy):
     kind = "local-hashing"
 
     def __post_init__(self) -> None:
-        check_cells(self.size)
-        check_epsilon(self.epsilon)
+        super().__post_init__()
         if self.buckets == 0:
             object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
         if not _is_prime(self.buckets):
@@ -90,10 +83,10 @@ class LocalHashing(CentredStrategy, IndexStrategy):
         """A vector and a hash value."""
         return self.functions * self.buckets
 
-    @cached_property
-    def threshold(self) -> int:
-        """Chance of the true hash value, out of 2^64."""
-        return odds_threshold(exponential(self.epsilon) / (self.buckets - 1))
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """The true hash value."""
+        return 1, self.buckets
 
     @cached_property
     def _law(self) -> tuple[float, float, float, float]:
@@ -258,26 +251,6 @@ class LocalHashing(CentredStrategy, IndexStrategy):
         lines -= lines.mean(axis=0)
         lines -= lines.mean(axis=1)[:, None]
         return np.asarray(plain + self.line_excess / self.support.gap**2 * lines)
-
-    # --- privacy and form ---------------------------------------------------------------------
-
-    def worst_ratio(self) -> Fraction:
-        """The true hash value against another."""
-        return Fraction(self.threshold * (self.buckets - 1), WORD - self.threshold)
-
-    @property
-    def two_valued(self) -> bool:
-        """The true hash value and the others."""
-        return True
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size, ε and the number of hash values."""
-        return {"size": self.size, "epsilon": self.epsilon, "buckets": self.buckets}, {}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> LocalHashing:
-        """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]), int(settings["buckets"]))
 
 
 def best_buckets(size: int, epsilon: float) -> int:

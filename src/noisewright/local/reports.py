@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.errors import InvalidParameter
 from noisewright.local.storage import pack
 from noisewright.local.strategy import Strategy
 from noisewright.workload.base import Array
@@ -53,6 +54,16 @@ class ReportFormat:
     def name(self) -> str:
         """The identifier in hexadecimal."""
         return self.identifier.hex()
+
+    def check_same(self, name: str) -> None:
+        """Refuse statistics of the plan of another name."""
+        if name != self.name:
+            raise InvalidParameter(
+                "aggregate",
+                name,
+                f"is of another plan than {self.name}",
+                "use the plan that its reports were made with",
+            )
 
     @property
     def header(self) -> bytes:

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from noisewright.local.fixedpoint import (
-    WORD,
-    bernoulli,
-    check_epsilon,
-    exponential,
-    integers_below,
-    odds_threshold,
-)
-from noisewright.local.histogram import CentredStrategy, Support, check_cells
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.local.fixedpoint import WORD, bernoulli, integers_below
+from noisewright.local.histogram import CentredStrategy, Support
+from noisewright.local.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.strategy import IndexStrategy, IntArray
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(CentredStrategy, IndexStrategy):
+class RandomizedResponse(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrategy):
     """Report the truth with odds e^ε against each other cell."""
 
     size: int
@@ -31,14 +24,10 @@ class RandomizedResponse(CentredStrategy, IndexStrategy):
 
     kind = "randomized-response"
 
-    def __post_init__(self) -> None:
-        check_cells(self.size)
-        check_epsilon(self.epsilon)
-
-    @cached_property
-    def threshold(self) -> int:
-        """Chance of the truth, out of 2^64."""
-        return odds_threshold(exponential(self.epsilon) / (self.size - 1))
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """The true cell."""
+        return 1, self.size
 
     @property
     def outputs(self) -> int:
@@ -68,21 +57,3 @@ class RandomizedResponse(CentredStrategy, IndexStrategy):
         block = np.full((stop - start, self.size), self.support.other)
         block[np.arange(stop - start), np.arange(start, stop)] = self.support.own
         return block
-
-    def worst_ratio(self) -> Fraction:
-        """Truth against any one lie."""
-        return Fraction(self.threshold * (self.size - 1), WORD - self.threshold)
-
-    @property
-    def two_valued(self) -> bool:
-        """Truth and lie."""
-        return True
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size and ε."""
-        return {"size": self.size, "epsilon": self.epsilon}, {}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> RandomizedResponse:
-        """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]))

@@ -20,12 +20,10 @@ from noisewright.local.bound import contrast_limit
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
-    check_epsilon,
-    exponential,
-    odds_threshold,
 )
-from noisewright.local.histogram import CentredStrategy, Support, check_cells
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, ReportLayout, Settings
+from noisewright.local.histogram import CentredStrategy, Support
+from noisewright.local.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.strategy import IndexStrategy, IntArray, ReportLayout
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 
@@ -70,7 +68,7 @@ class SetStrategy(CentredStrategy):
 
 
 @dataclass(frozen=True)
-class SubsetSelection(SetStrategy):
+class SubsetSelection(FavouringStrategy, PlainStrategy, SetStrategy):
     """Report a set of `chosen` cells, e^ε times likelier when it holds the true one.
 
     With `chosen` near n/(1+e^ε) it meets the lower bound on the histogram exactly.
@@ -83,18 +81,16 @@ class SubsetSelection(SetStrategy):
     kind = "subset-selection"
 
     def __post_init__(self) -> None:
-        check_cells(self.size)
-        check_epsilon(self.epsilon)
+        super().__post_init__()
         if self.chosen == 0:
             object.__setattr__(self, "chosen", best_subset_size(self.size, self.epsilon))
         if not 1 <= self.chosen < self.size:
             raise InvalidParameter("chosen", self.chosen, f"must lie in 1..{self.size - 1}")
 
-    @cached_property
-    def threshold(self) -> int:
-        """Chance that the set holds the true cell, out of 2^64."""
-        odds = exponential(self.epsilon) * Fraction(self.chosen, self.size - self.chosen)
-        return odds_threshold(odds)
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """Sets with the true cell to those without are as `chosen` cells to the rest of them."""
+        return self.chosen, self.size
 
     @cached_property
     def support(self) -> Support:
@@ -122,16 +118,6 @@ class SubsetSelection(SetStrategy):
         set_bits(reports, values, held)
         return reports
 
-    def worst_ratio(self) -> Fraction:
-        """A set with the true cell against one without."""
-        n, d = self.size, self.chosen
-        return Fraction(self.threshold * (n - d), (WORD - self.threshold) * d)
-
-    @property
-    def two_valued(self) -> bool:
-        """With the true cell and without."""
-        return True
-
     @property
     def outputs(self) -> int | None:
         """Number of sets, when few."""
@@ -149,18 +135,9 @@ class SubsetSelection(SetStrategy):
             block[row, list(members)] = p / comb(n - 1, d - 1)
         return block
 
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size, ε and the size of the sets."""
-        return {"size": self.size, "epsilon": self.epsilon, "chosen": self.chosen}, {}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> SubsetSelection:
-        """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]), int(settings["chosen"]))
-
 
 @dataclass(frozen=True)
-class ListedSubsets(CentredStrategy, IndexStrategy):
+class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
     """Subset selection over few cells: the report is the set's number in a list of all sets."""
 
     size: int
@@ -169,6 +146,7 @@ class ListedSubsets(CentredStrategy, IndexStrategy):
     kind = "listed-subsets"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.sets.outputs is None:
             raise TooLarge(f"the subsets of {self.size} cells are too many to be listed")
 
@@ -223,15 +201,6 @@ class ListedSubsets(CentredStrategy, IndexStrategy):
     def two_valued(self) -> bool:
         """With the true cell and without."""
         return True
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size and ε."""
-        return {"size": self.size, "epsilon": self.epsilon}, {}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> ListedSubsets:
-        """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]))
 
 
 def held_by(reports: Array, size: int) -> IntArray:

@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from noisewright.errors import TooLarge
+from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import (
     Gram,
@@ -25,9 +26,6 @@ from noisewright.workload.gram import (
     SumGram,
     XorGram,
 )
-
-DENSE_SIZE = 4096
-"""Largest Gram matrix that is diagonalised outright."""
 
 
 @dataclass(frozen=True, eq=False)

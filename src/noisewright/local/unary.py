@@ -14,13 +14,13 @@ from noisewright.local.bits import bernoulli_rows, set_bits
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
-    check_epsilon,
     exponential,
     odds_threshold,
 )
-from noisewright.local.histogram import Support, check_cells
+from noisewright.local.histogram import Support
+from noisewright.local.plain import PlainStrategy
 from noisewright.local.sets import SetStrategy, held_by
-from noisewright.local.strategy import Arrays, IntArray, Settings
+from noisewright.local.strategy import IntArray
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 
@@ -29,7 +29,7 @@ _UNIT = 2**20
 
 
 @dataclass(frozen=True)
-class UnaryEncoding(SetStrategy):
+class UnaryEncoding(PlainStrategy, SetStrategy):
     """One bit per cell, each randomised on its own.
 
     `symmetric` is basic RAPPOR: truth and lie with odds e^{ε/2} in every bit. Otherwise a one is
@@ -45,10 +45,6 @@ class UnaryEncoding(SetStrategy):
     symmetric: bool = False
 
     kind = "unary"
-
-    def __post_init__(self) -> None:
-        check_cells(self.size)
-        check_epsilon(self.epsilon)
 
     @cached_property
     def thresholds(self) -> tuple[int, int]:
@@ -159,15 +155,6 @@ class UnaryEncoding(SetStrategy):
         others = np.where(bits, q, 1 - q)
         own = np.where(bits, p, 1 - p)
         return np.asarray(others.prod(axis=1, keepdims=True) / others * own)
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size, ε and the kind of encoding."""
-        return {"size": self.size, "epsilon": self.epsilon, "symmetric": self.symmetric}, {}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> UnaryEncoding:
-        """The strategy that `parameters` described."""
-        return cls(int(settings["size"]), float(settings["epsilon"]), bool(settings["symmetric"]))
 
 
 def _root_below(value: Fraction) -> Fraction:

@@ -7,6 +7,7 @@ from functools import singledispatch
 import numpy as np
 
 from noisewright.errors import TooLarge
+from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import (
     Gram,
@@ -21,8 +22,6 @@ from noisewright.workload.gram import (
     XorGram,
 )
 from noisewright.workload.tensor import column_kron, walsh_hadamard
-
-DENSE_SIZE = 4096
 
 _Sums = tuple[FloatArray, FloatArray, FloatArray]
 

@@ -192,7 +192,8 @@ class LocalPlan:
         `Aggregate` for `groups` and `cap`, which guard against poisoned reports.
         """
         if isinstance(reports, Aggregate):
-            return self._own(reports)
+            self.format.check_same(reports.format.name)
+            return reports
         total = Aggregate(self.format, groups, cap)
         several = isinstance(reports, list | tuple) and bool(reports)
         if several and all(isinstance(source, str | Path) for source in reports):
@@ -201,16 +202,6 @@ class LocalPlan:
         elif reports is not None:
             total.add(reports)
         return total
-
-    def _own(self, aggregate: Aggregate) -> Aggregate:
-        if aggregate.format.identifier != self.format.identifier:
-            raise InvalidParameter(
-                "aggregate",
-                aggregate.format.name,
-                f"is of another plan than {self.format.name}",
-                "load the plan that its reports were made with",
-            )
-        return aggregate
 
     def estimate(
         self,
