@@ -20,6 +20,7 @@ from noisewright.central.merged_cells import MergedCells, merged_cells
 from noisewright.central.pure_bound import NAME as L1_BOUND
 from noisewright.central.pure_bound import pure_bound
 from noisewright.central.strategy import BlockStrategy
+from noisewright.central.variance import mean_error
 from noisewright.central.weighted_identity import WeightedIdentity, weighted_identity
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
@@ -99,7 +100,7 @@ def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) 
         gram, sizes = cells.merge(gram), None
     found = weighted_identity(gram, sizes, _own_rows(factor, cells))
     squares = row_quadratics(factor, cells.covariance(found.covariance()))
-    return Factor(factor, cells, found, mean_error(squares, norm))
+    return Factor(factor, cells, found, mean_error(np.sqrt(squares), norm))
 
 
 def _own_rows(factor: Workload, cells: MergedCells) -> list[FloatArray]:
@@ -108,14 +109,6 @@ def _own_rows(factor: Workload, cells: MergedCells) -> list[FloatArray]:
         return []
     rows = np.abs(factor.dense()[:, cells.representatives])
     return [weight * rows / rows.max() for weight in (0.3, 100.0) if rows.any()]
-
-
-def mean_error(squares: FloatArray, norm: float) -> float:
-    """(mean of s^(p/2))^(1/p) over variances s, without overflow."""
-    largest = float(squares.max(initial=0.0))
-    if norm == inf or not largest:
-        return float(np.sqrt(largest))
-    return float(np.sqrt(largest) * np.mean((squares / largest) ** (norm / 2)) ** (1 / norm))
 
 
 def _bound(factors: Sequence[Workload], norm: float) -> tuple[float, str]:

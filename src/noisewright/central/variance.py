@@ -38,6 +38,14 @@ def query_variances(
     return [term.weight**2 * _term_variances(strategy, term, units, quadratics) for term in terms]
 
 
+def mean_error(std: FloatArray, norm: float) -> float:
+    """The p-th mean over queries of the standard deviations."""
+    largest = float(std.max())
+    if norm == np.inf or largest == 0:
+        return largest
+    return float(largest * np.mean((std / largest) ** norm) ** (1 / norm))
+
+
 def unit_error(
     strategy: BlockStrategy,
     terms: Sequence[Term],
@@ -50,9 +58,7 @@ def unit_error(
     scale = min(_FINE, SCALE_LIMIT / 2 / coarsest)
     law = NoiseLaw("rounded-gaussian" if order == 2 else "discrete-laplace", scale)
     std = np.sqrt(np.concatenate(query_variances(strategy, terms, law)))
-    largest = float(std.max())
-    mean = 1.0 if norm == np.inf else float(np.mean((std / largest) ** norm) ** (1 / norm))
-    return largest * mean * strategy.sensitivity(order, neighbours) / law.standard_deviation
+    return mean_error(std, norm) * strategy.sensitivity(order, neighbours) / law.standard_deviation
 
 
 def _term_variances(

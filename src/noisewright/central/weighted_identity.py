@@ -15,6 +15,7 @@ from itertools import chain, pairwise
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.central.axes import Integers
 from noisewright.workload.base import FloatArray
@@ -22,7 +23,9 @@ from noisewright.workload.gram import Gram
 
 _HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
 _FIRST_STEPS = 50
-_MOST_STEPS = 500
+_MOST_STEPS = 700
+_ROUND = 100  # steps before entries at zero are looked at again
+_PROGRESS = 1e-9
 _FINALISTS = ((32, 6), (512, 2))  # starts that go on, up to so many cells; beyond, one
 _RANDOM_CELLS = 512  # up to which random rows are tried
 # Cells in the smallest intervals of a hierarchy, and children of every larger one: the shapes that
@@ -82,18 +85,45 @@ class TotalVariance:
         return float(by_cell.sum()), gradient.ravel()
 
     def descend(self, start: FloatArray, steps: int) -> tuple[float, FloatArray]:
-        """The value and the rows after so many steps of L-BFGS."""
+        """The value and the rows after so many steps of L-BFGS.
+
+        Few entries of the best rows are not zero, so each round moves only entries that are
+        positive or would grow.
+        """
+        flat, last = start.ravel(), np.inf
+        while True:
+            value, gradient = self(flat)
+            free = (flat > 0) | (gradient < 0)
+            if steps <= 0 or value > last * (1 - _PROGRESS) or not free.any():
+                return value, flat.reshape(start.shape)
+            last = value
+            flat, taken = self._round(flat, free, min(steps, _ROUND))
+            steps -= max(taken, 1)
+
+    def _round(
+        self, flat: FloatArray, free: npt.NDArray[np.bool_], steps: int
+    ) -> tuple[FloatArray, int]:
+        """Steps over the free entries; all others stay zero."""
         from scipy.optimize import Bounds, minimize
 
+        def spread(part: FloatArray) -> FloatArray:
+            full = np.zeros(len(flat))
+            full[free] = part
+            return full
+
+        def restricted(part: FloatArray) -> tuple[float, FloatArray]:
+            value, gradient = self(spread(part))
+            return value, gradient[free]
+
         result = minimize(
-            self,
-            start.ravel(),
+            restricted,
+            flat[free],
             jac=True,
             method="L-BFGS-B",
             bounds=Bounds(0.0, _HEAVIEST),
             options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 10, "ftol": 1e-10},
         )
-        return float(result.fun), np.asarray(result.x).reshape(start.shape)
+        return spread(np.asarray(result.x)), int(result.nit)
 
 
 def weighted_identity(

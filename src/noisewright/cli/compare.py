@@ -65,8 +65,17 @@ def compare(
         f"Expected error in people, {privacy.text()}",
         ["mechanism", "rmse", "largest", "least possible", "ratio", "seconds"],
         [[_shown(value) for value in row.to_dict().values()] for row in planned],
-        caption="; ".join(f"{row.mechanism}: {row.refusal}" for row in rows if row.refusal),
+        caption=_refusals(rows),
     )
+
+
+def _refusals(rows: list[Any]) -> str:
+    """Why mechanisms do not apply, those of one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.refusal is not None:
+            reasons.setdefault(row.refusal, []).append(row.mechanism)
+    return ". ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
 
 def _shown(value: Any) -> Any:

@@ -16,7 +16,7 @@ from noisewright.central.axes import Integers
 from noisewright.central.block import Table
 from noisewright.central.gaussian import Planned, as_one_axis
 from noisewright.central.strategy import BlockStrategy
-from noisewright.central.variance import query_variances
+from noisewright.central.variance import mean_error, query_variances
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import (
@@ -31,7 +31,7 @@ from noisewright.planning.counting import (
     histogram_marginal,
     is_histogram,
 )
-from noisewright.planning.forecast import Forecast, certified_ratio, mean_error
+from noisewright.planning.forecast import Forecast, certified_ratio
 from noisewright.planning.release import Release, ReleasedTable
 from noisewright.planning.zeros import ZeroFit, zero_fit
 from noisewright.privacy.budget import Privacy

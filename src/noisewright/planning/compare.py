@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.central.variance import mean_error
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.forecast import certified_ratio, mean_error
+from noisewright.planning.forecast import certified_ratio
 from noisewright.planning.make import central_problem, error_norm, problem_plan
 from noisewright.planning.registry import CENTRAL
 from noisewright.privacy.budget import Privacy

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from noisewright.workload.base import FloatArray
 
 
@@ -39,14 +37,6 @@ class Forecast:
             "ratio": self.ratio,
             "quantisation_loss": self.quantisation_loss,
         }
-
-
-def mean_error(std: FloatArray, norm: float) -> float:
-    """The p-th mean over queries of the standard deviations."""
-    largest = float(std.max())
-    if norm == np.inf or largest == 0:
-        return largest
-    return float(largest * np.mean((std / largest) ** norm) ** (1 / norm))
 
 
 def certified_ratio(achieved: float, bound: float | None) -> float | None:

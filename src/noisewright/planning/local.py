@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright import __version__
+from noisewright.central.variance import mean_error
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
@@ -31,7 +32,6 @@ from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.local.variances import joint_multiplier, query_variances, sampling_variances
 from noisewright.planning import describe
 from noisewright.planning.counting import Counter
-from noisewright.planning.forecast import mean_error
 from noisewright.planning.local_cost import (
     ALPHA,
     LocalComparison,

@@ -6,7 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from noisewright.central.direct import direct_strategy, refuses_direct
+from noisewright.central.direct import (
+    cells_strategy,
+    direct_strategy,
+    refuses_cells,
+    refuses_direct,
+    refuses_tree,
+    tree_strategy,
+)
 from noisewright.central.families import compile_family
 from noisewright.central.gaussian import (
     DENSE_CELLS,
@@ -232,9 +239,32 @@ def _asked(problem: CentralProblem) -> tuple[list[Term], tuple[int, ...], float,
     return problem.terms, problem.sizes, problem.norm, problem.privacy.neighbours
 
 
-def _direct(problem: CentralProblem, order: int) -> Planned:
-    asked, sizes, norm, neighbours = _asked(problem)
-    return direct_strategy(asked, sizes, norm, order, neighbours)
+def _baselines(
+    noise: str, order: int, refuses: Callable[[CentralProblem], str | None]
+) -> list[CentralMechanism]:
+    """Equal noise on every answer, every cell, or every interval of a tree."""
+    title = noise.capitalize()
+    ways: list[tuple[str, str, Callable[[CentralProblem], str | None], Callable[..., Planned]]] = [
+        ("", "answer", lambda p: refuses_direct(p.terms), direct_strategy),
+        ("-cells", "cell", lambda p: refuses_cells(p.terms, p.sizes), cells_strategy),
+        ("-tree", "interval of a tree", lambda p: refuses_tree(p.terms), tree_strategy),
+    ]
+
+    def entry(
+        suffix: str,
+        what: str,
+        unfit: Callable[[CentralProblem], str | None],
+        strategy: Callable[..., Planned],
+    ) -> CentralMechanism:
+        return CentralMechanism(
+            noise + suffix,
+            f"the same {title} noise on every {what}",
+            lambda problem: refuses(problem) or unfit(problem),
+            lambda problem: strategy(*_asked(problem), order),
+            baseline=True,
+        )
+
+    return [entry(*way) for way in ways]
 
 
 CENTRAL: dict[str, CentralMechanism] = {
@@ -276,19 +306,7 @@ CENTRAL: dict[str, CentralMechanism] = {
             _refuses_laplace_strategy,
             _plan_laplace_strategy,
         ),
-        CentralMechanism(
-            "gaussian",
-            "the same Gaussian noise on every answer",
-            lambda problem: _refuses_gaussian(problem) or refuses_direct(problem.terms),
-            lambda problem: _direct(problem, 2),
-            baseline=True,
-        ),
-        CentralMechanism(
-            "laplace",
-            "the same Laplace noise on every answer",
-            lambda problem: _refuses_laplace(problem) or refuses_direct(problem.terms),
-            lambda problem: _direct(problem, 1),
-            baseline=True,
-        ),
+        *_baselines("gaussian", 2, _refuses_gaussian),
+        *_baselines("laplace", 1, _refuses_laplace),
     )
 }

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.central.axes import Integers
-from noisewright.central.variance import query_variances
+from noisewright.central.variance import mean_error, query_variances
 from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import LEVEL, CentralPlan
 from noisewright.planning.counting import Counter
-from noisewright.planning.forecast import certified_ratio, mean_error
+from noisewright.planning.forecast import certified_ratio
 from noisewright.planning.release import write_answers
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw

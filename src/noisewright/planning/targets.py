@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from noisewright.central.variance import mean_error
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.forecast import mean_error
 from noisewright.privacy.budget import Privacy
 
 BudgetName = Literal["epsilon", "rho"]

@@ -1,0 +1,57 @@
+"""Pure privacy: root mean square error per unit of Laplace scale, bounds and seconds.
+
+    OMP_NUM_THREADS=1 python benchmarks/central_pure.py          # all rows
+    python benchmarks/central_pure.py prefix:64 ranges:64        # only these
+
+`value` is the strategy's error before rounding to integers and `measured` that of the integers
+released; `reference` is the best published value known to us, `bound` a certified lower bound on
+every strategy, `L2` the one that Gaussian noise has too.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import noisewright as nw
+
+PURE = nw.Privacy(epsilon=1)
+DEVIATION = 2**0.5  # of Laplace noise of scale one
+REFERENCE = {
+    "prefix:64": 3.763586,
+    "prefix:1024": 6.802995,
+    "ranges:64": 3.926899,
+    "ranges:1024": 7.896205,
+    "marginals:2^8:3": 5.656854,
+    "allmarginals:2^8": 3.160494,
+    "prefix:16*prefix:16*identity:4": 6.613238,
+    "identity:64": 1.0,
+}
+
+
+def row(text: str, reference: float) -> None:
+    began = time.perf_counter()
+    plan = nw.plan(text, PURE)
+    seconds = time.perf_counter() - began
+    planned = plan.planned
+    measured = plan.achieved / DEVIATION
+    other = nw.factorize(text, norm=2).lower_bound
+    print(
+        f"{text:32s} {planned.unit_value:9.5f} {measured:9.5f} {reference:9.5f} "
+        f"{measured / reference:9.5f} {planned.unit_bound:9.5f} "
+        f"{measured / planned.unit_bound:8.4f} {other:9.5f} {measured / other:8.4f} {seconds:8.2f}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(REFERENCE)
+    nw.plan("prefix:4", PURE)  # imports are not part of anyone's seconds
+    print(f"{'workload':32s} {'value':>9s} {'measured':>9s} {'reference':>9s} {'m/ref':>9s} "
+          f"{'bound':>9s} {'m/bound':>8s} {'L2':>9s} {'m/L2':>8s} {'seconds':>8s}")  # fmt: skip
+    for text in chosen:
+        row(text, REFERENCE.get(text, float("nan")))
+
+
+if __name__ == "__main__":
+    main()
