@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisewright.local.optimise import optimise
 from noisewright.local.optimise.columns import improve, reweight
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense import Chart, descend
@@ -14,6 +17,7 @@ from noisewright.local.optimise.prior import saddle_prior, worst_variance
 from noisewright.local.optimise.projection import project
 from noisewright.local.optimise.search import Effort, search
 from noisewright.local.optimise.starts import dense_start, high_count, spectral_patterns
+from noisewright.local.optimise.types import Types
 from noisewright.workload import workload
 from oracles import local_matrix, published_optimiser
 
@@ -268,3 +272,47 @@ def test_search_on_the_smallest_domains(n, epsilon):
     )
     assert np.abs(design.chances().sum(axis=0) - 1).max() < 1e-9
     assert high_count(n, epsilon) == 1
+
+
+# --- against every pattern there is -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("text", ["prefix:8", "random:20x8:1", "random:2x8:1", "random:3x8:2"])
+def test_average_error_is_the_least_over_all_two_valued_strategies(text, epsilon):
+    w = workload(text)
+    every = np.array(list(product([False, True], repeat=w.size)))[1:-1]
+    objective = Objective(w.gram().dense(), np.full(w.size, 1 / w.size))
+    # A strategy whose rows are all 254 patterns: over its weights the problem is convex.
+    best = reweight(Design(every, np.ones(len(every)), epsilon), objective, 1e-7)
+    found = optimise(w, epsilon, objective="average", cache=False)
+    assert found.value <= 1.0001 * objective.variance(best.value)
+
+
+def test_no_small_change_of_a_strategy_lowers_its_error():
+    w = workload("prefix:10")
+    objective = Objective(w.gram().dense(), np.full(10, 0.1))
+    found = optimise(w, 1.0, objective="average", cache=False)
+    q = found.strategy.dense()
+    value = objective.evaluate(q).value
+    rng = np.random.default_rng(4)
+    z = q.min(axis=1) * (1 + 1e-9)
+    for _ in range(50):
+        # Mix a little of any other strategy into it: the error is convex in the information.
+        other, _ = project(rng.uniform(size=q.shape), np.ones(len(q)), z, np.e * z, 1.0)
+        rows = np.concatenate([0.999 * q, 0.001 * other])
+        assert objective.evaluate(rows).value >= value * (1 - 1e-5)
+
+
+def test_cells_that_no_query_tells_apart_are_one_type():
+    few = np.array([[1.0, 1, 0, 0, 1, 0], [0.0, 0, 2, 2, 0, 0]])
+    types = Types.of(few.T @ few)
+    assert types.count == 3
+    assert types.group[0] == types.group[1] == types.group[4]
+    prior = np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1])
+    assert types.merged(prior)[types.group[2]] == pytest.approx(0.4)
+    np.testing.assert_allclose(types.spread(types.merged(prior), prior), prior)
+    found = optimise(few, 1.0, cache=False)
+    small = optimise(few[:, types.first], 1.0, cache=False)
+    # Both are answered by a strategy over three types; the worst case knows no multiplicities.
+    assert found.value == pytest.approx(small.value, rel=1e-3)

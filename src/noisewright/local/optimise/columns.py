@@ -9,6 +9,7 @@ own.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import expm1
 
 import numpy as np
@@ -22,8 +23,10 @@ from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
 _ASCENT_STEPS = 20
-_KEPT_PER_CELL = 6
+_KEPT_PER_CELL = 12
 _FRESH_PER_CELL = 4
+_WORTH_ROUNDS = 2e-3
+_EVERY_PATTERN = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +67,13 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         if step and gap < tolerance * value and np.abs(missing).max() < 1e-9:
             break
         aim = gap / len(w) * (0.1 if step else 0.5)
-        n = x.shape[0]
-        inverse = np.linalg.inv(x + np.trace(x) / n**2)
-        system = 2.0 * (pulled @ b.T) * (b @ inverse @ b.T)
+        system = 2.0 * (pulled @ b.T) * (b @ objective.inverse_times(x, b.T))
         system[np.diag_indices(len(w))] += slack / w
         right = aim / w - gradient - v @ prices
-        factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            break  # weights so near their bounds that the digits are used up: good enough
         solved = cho_solve(factor, np.column_stack([v, right]), check_finite=False)
         move_prices = np.linalg.lstsq(
             v.T @ solved[:, :-1], v.T @ solved[:, -1] - missing, rcond=1e-14
@@ -133,28 +137,26 @@ def generate(
     rng: np.random.Generator,
     control: Control,
     worst_case: bool = False,
-) -> tuple[Design, Objective]:
+) -> tuple[Design, Objective] | None:
     """Alternate best weights and better patterns; for the worst case the prior moves along.
 
     The prior that answers the present design in full would overshoot (the next design answers it in
-    turn), so it is mixed in geometrically, less and less. Returns the best design met, with the
-    objective whose prior suits it.
+    turn), so it is mixed in geometrically, less and less. Returns the best design met whose
+    columns sum to one, with the objective whose prior suits it; None if there was none.
     """
     best: tuple[float, Design, Objective] | None = None
     stalled = 0
-    for step in range(rounds + 1):
+    for step in range(2 * rounds + 1):
         priced = reweight(design, objective)
-        answer = objective
-        value = objective.variance(priced.value)
-        if worst_case:
-            q = priced.design.chances()
-            answer = replace(objective, prior=saddle_prior(objective, q))
-            value = worst_variance(answer, q)
-        stalled = 0 if best is None or value < best[0] * (1 - 1e-4) else stalled + 1
-        if best is None or value < best[0]:
-            best = value, priced.design, answer
-        control.keep("patterns", lambda best=best: _state(best[1], best[2]))  # type: ignore[misc]
-        if control.step("patterns", best[0]) or stalled == 3 or step == rounds:
+        answer, value, exact = _answered(priced, objective, worst_case)
+        gain = 1.0 if best is None else 1.0 - value / best[0]
+        stalled = 0 if gain > 1e-4 else stalled + 1
+        if exact is not None and (best is None or value < best[0]):
+            best = value, exact, answer
+            control.keep("patterns", partial(_state, exact, answer))
+        done = control.step("patterns", value if best is None else best[0])
+        # Workloads of few queries fall slowly: they get as many rounds again while it pays.
+        if done or stalled == 3 or (step >= rounds and gain < _WORTH_ROUNDS):
             break
         kept = _heaviest(priced.design, objective.prior)
         fresh = _proposals(kept.patterns, priced, objective, rng)
@@ -163,9 +165,18 @@ def generate(
         objective = replace(
             objective, prior=_mixed(objective.prior, answer.prior, 1.0 / (4.0 + step / 2))
         )
-    if best is None:  # pragma: no cover - the loop always runs once
-        raise RuntimeError("no round was run")
-    return best[1], best[2]
+    return None if best is None else (best[1], best[2])
+
+
+def _answered(
+    priced: Priced, objective: Objective, worst_case: bool
+) -> tuple[Objective, float, Design | None]:
+    """The objective whose prior suits the weights found, their error, and them balanced exactly."""
+    if not worst_case:
+        return objective, objective.variance(priced.value), priced.design.balanced()
+    q = priced.design.chances()
+    answer = replace(objective, prior=saddle_prior(objective, q))
+    return answer, worst_variance(answer, q), priced.design.balanced()
 
 
 def _state(design: Design, objective: Objective) -> dict[str, Array]:
@@ -192,8 +203,14 @@ def _heaviest(design: Design, prior: FloatArray) -> Design:
 def _proposals(
     patterns: BoolArray, priced: Priced, objective: Objective, rng: np.random.Generator
 ) -> BoolArray:
-    """Patterns of positive worth, from shaken present ones and from fresh random ones."""
+    """Patterns of positive worth, from shaken present ones and from fresh random ones.
+
+    On the smallest domains all patterns there are: the problem is then solved exactly.
+    """
     n = patterns.shape[1]
+    if n <= _EVERY_PATTERN:
+        numbers = np.arange(1, 2**n - 1)
+        return np.asarray(numbers[:, None] >> np.arange(n) & 1, dtype=bool)
     values, vectors = np.linalg.eigh(priced.quadratic)
     factor = vectors * np.clip(values, 0.0, None) ** 0.25
     epsilon = priced.design.epsilon

@@ -20,6 +20,7 @@ from noisewright.local.optimise.quasinewton import Minimum, minimise
 from noisewright.workload.base import FloatArray
 
 _SEGMENT = 10
+_LEAST_LOG = -60.0  # rows this light are as good as gone, and still numbers
 _LARGEST_HISTORY = 2**28
 
 
@@ -65,7 +66,7 @@ class Chart:
     def _unpack(self, x: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
         entries = self.rows * self.cells
         logs = x[entries:-1] / self._row_scale
-        shares = np.exp(logs - logs.max())
+        shares = np.exp(np.maximum(logs - logs.max(), _LEAST_LOG))
         shares /= shares.sum()
         inside = float(1.0 / (1.0 + np.exp(-np.clip(x[-1] / self._sum_scale, -25.0, 25.0))))
         return x[:entries].reshape(self.rows, self.cells), shares, inside, self._total(inside)

@@ -43,7 +43,8 @@ class Design:
         packed, inverse = np.unique(np.packbits(patterns, axis=1), axis=0, return_inverse=True)
         weights = np.bincount(inverse.ravel(), self.weights * scale).astype(np.float64)
         unpacked = np.unpackbits(packed, axis=1, count=self.patterns.shape[1]).astype(bool)
-        return Design(unpacked, weights, self.epsilon)
+        some = weights > 0
+        return Design(unpacked[some], weights[some], self.epsilon)
 
     def balanced(self) -> Design | None:
         """The nearest weights, relative to these, that make every column sum to one exactly.

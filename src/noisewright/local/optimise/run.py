@@ -39,6 +39,7 @@ from noisewright.local.optimise.store import (
 from noisewright.local.optimise.symmetric import SymmetricProblem
 from noisewright.local.optimise.task import Task
 from noisewright.local.optimise.translations import Translations
+from noisewright.local.optimise.types import Types
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection
 from noisewright.local.spectrum import centred_spectrum
@@ -72,7 +73,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "normal": Preset(Effort(), OrbitEffort(), OrderedEffort(bins=128), dense_up_to=256),
     "high": Preset(
-        Effort(rows_per_cell=8, iterations=300, rounds=60, generate_up_to=160, seconds=None),
+        Effort(rows_per_cell=24, iterations=300, rounds=60, generate_up_to=160, seconds=None),
         OrbitEffort(
             rounds=300,
             patience=40,
@@ -290,19 +291,24 @@ def _dense(
     control: Control,
     state: Arrays | None,
 ) -> Strategy:
-    n = task.size
     gram = task.gram.dense()
-    effort = preset.dense.within(control.remaining, n)
+    types = Types.of(gram)
+    if types.count == 1:
+        return RandomizedResponse(task.size, task.epsilon)  # only totals are asked
+    effort = preset.dense.within(control.remaining, types.count)
     if effort is None:
-        return SubsetSelection(n, task.epsilon)  # not even one step of a search fits the time
+        return SubsetSelection(task.size, task.epsilon)  # no step of a search fits the time
     limited = control
     if control.time_limit is None and effort.seconds is not None:
         limited = replace(control, time_limit=effort.seconds, started=control.started)
+    merged, start = types.merged_gram(gram), types.merged(task.start_prior)
     design, prior = search(
-        gram, task.epsilon, task.start_prior, task.worst_case, effort, rng, limited, state
+        merged, task.epsilon, start, task.worst_case, effort, rng, limited, state
     )
     control.iterations = limited.iterations
-    return MatrixStrategy.from_chances(design.chances(), task.epsilon, _told(prior))
+    chances = design.chances()[:, types.group]
+    told = _told(types.spread(prior, task.start_prior))
+    return MatrixStrategy.from_chances(chances, task.epsilon, told)
 
 
 def _told(prior: FloatArray) -> FloatArray | None:

@@ -18,16 +18,17 @@ from noisewright.workload.base import FloatArray
 
 _ROUNDING_LOSS = 1e-3
 _LARGEST_SPLIT = 3000
+_LEVELS = (1, 2, 4, 10, 100)
 
 
 @dataclass(frozen=True)
 class Effort:
     """How hard the search tries."""
 
-    rows_per_cell: float = 4.0
-    iterations: int = 60
+    rows_per_cell: float = 12.0
+    iterations: int = 80
     rounds: int = 12
-    generate_up_to: int = 96
+    generate_up_to: int = 64
     entries: int = 2**24
     """Largest number of entries of the matrix under descent, where more rows than cells fit."""
 
@@ -73,8 +74,8 @@ def search(
     else:
         design, objective = _descended(objective, epsilon, worst_case, effort, rng, control, state)
     if n <= effort.generate_up_to and not control.expired:
-        found, suited = generate(design, objective, effort.rounds, rng, control, worst_case)
-        design, objective = found.balanced() or design, suited
+        found = generate(design, objective, effort.rounds, rng, control, worst_case)
+        design, objective = (design, objective) if found is None else found
     if worst_case:
         q = design.chances()
         moved = replace(objective, prior=saddle_prior(objective, q))
@@ -105,15 +106,39 @@ def _descended(
 
 
 def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Design:
-    """Round to two values where that costs nothing, else split exactly."""
-    near = rounded(descent.positions, descent.weights, epsilon)
-    if near is not None:
-        slope = np.expm1(epsilon)
-        before = objective.evaluate(descent.weights[:, None] * (1 + slope * descent.positions))
-        after = objective.evaluate(near.chances())
-        if after.value <= before.value * (1 + _ROUNDING_LOSS):
-            return near
-    coarse = split(np.round(descent.positions, 2), descent.weights, epsilon).balanced()
-    if coarse is not None and len(coarse.weights) <= _LARGEST_SPLIT:
-        return coarse
-    return split(descent.positions, descent.weights, epsilon)
+    """Round to two values where that costs nothing, else split into as few level sets as do.
+
+    Splitting loses nothing but multiplies the rows; a descent that was cut short has many levels,
+    which are first rounded to a few.
+    """
+    positions, weights = descent.positions, descent.weights
+    slope = np.expm1(epsilon)
+    before = objective.evaluate(weights[:, None] * (1 + slope * positions)).value
+    found: list[tuple[float, Design]] = []
+    for steps in _LEVELS:
+        if steps > 1 and not _fits(np.round(positions * steps), positions.shape[1]):
+            break
+        near = _rounded(positions, weights, epsilon, steps)
+        if near is None:
+            continue
+        value = objective.evaluate(near.chances()).value
+        found.append((value, near))
+        if value <= before * (1 + _ROUNDING_LOSS):
+            break
+    if not found:
+        return split(positions, weights, epsilon)
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _rounded(
+    positions: FloatArray, weights: FloatArray, epsilon: float, steps: int
+) -> Design | None:
+    if steps == 1:
+        return rounded(positions, weights, epsilon)
+    return split(np.round(positions * steps) / steps, weights, epsilon).balanced()
+
+
+def _fits(levels: FloatArray, cells: int) -> bool:
+    """Whether the level sets of all rows together stay few."""
+    rows = int((np.diff(np.sort(levels, axis=1), axis=1) > 0).sum()) + len(levels)
+    return rows <= max(_LARGEST_SPLIT, 8 * cells)
