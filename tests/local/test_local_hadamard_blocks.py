@@ -45,8 +45,23 @@ def test_sums_of_workloads_and_what_has_no_structure(large):
         strategy.type_variances(workload(t).gram()) for t in ("prefix:11", "identity:11")
     )
     np.testing.assert_allclose(both, 4 * prefix + identity)
+    many = HadamardResponse(500, 6.0, 128)
     with pytest.raises(TooLarge, match="intervals"):
-        strategy.type_variances(workload("random:3x11:1").gram())
+        many.type_variances(workload("random:3x500:1").gram())
+
+
+@pytest.mark.parametrize(("size", "parts"), SHAPES)
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_any_other_workload_is_never_understated(size, parts, epsilon, large):
+    strategy = HadamardResponse(size, epsilon, parts)
+    q, v = written_out(strategy)
+    for text in (f"random:7x{size}:1", f"random:{3 * size}x{size}:2"):
+        w = workload(text)
+        energies = ((w.dense() @ v) ** 2).sum(axis=0) @ q
+        own = (w.dense() ** 2).sum(axis=0)
+        found = strategy.type_variances(w.gram())
+        assert (found >= energies - own - 1e-9).all()
+        assert (found + own <= np.exp(epsilon) * energies + 1e-9).all()
 
 
 @pytest.mark.parametrize(("size", "parts"), SHAPES)

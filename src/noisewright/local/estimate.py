@@ -71,10 +71,11 @@ def estimate(
     """
     strategy, people = aggregate.format.strategy, aggregate.people
     if people == 0:
-        aside = ", ".join(f"{count} {reason}" for reason, count in aggregate.set_aside.items())
-        raise InvalidParameter(
-            "reports", 0, "hold no valid report of this plan", f"set aside: {aside}"
-        )
+        aside = [
+            f"{n} {reason.replace('_', ' ')}" for reason, n in aggregate.set_aside.items() if n
+        ]
+        told = f"set aside: {', '.join(aside)}" if aside else "collect reports first"
+        raise InvalidParameter("reports", 0, "hold no valid report of this plan", told)
     if errors not in ("plug-in", "worst"):
         raise InvalidParameter("errors", errors, "must be 'plug-in' or 'worst'")
     strategy.check_reach(workload)

@@ -198,12 +198,15 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return self._full.solve(self._padded_backward(z)).ravel()[: self.size]
 
     def type_variances(self, gram: Gram) -> FloatArray:
-        """By matrices up to 4096 cells; beyond, by transforms for sums of intervals of cells."""
+        """By matrices up to 4096 cells; beyond, by transforms.
+
+        These are exact for sums over intervals of cells, and never understated for any workload.
+        """
         if self.size <= DENSE_SIZE:
             return super().type_variances(gram)
         energies = np.full((self.parts, self.width), self._full.flat_energy(gram))
         energies[: self.used] = self._full.energies(gram)
-        return self.backward(energies.ravel()) - gram.diagonal()
+        return self.backward(energies.ravel()) + self._full.surplus(gram) - gram.diagonal()
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """By matrices up to 4096 cells; beyond, with outputs as likely as under even data."""

@@ -30,6 +30,8 @@ from noisewright.workload.gram import (
 from noisewright.workload.quadratics import row_squares
 from noisewright.workload.tensor import walsh_hadamard
 
+_MOST_BLOCKS = 64
+
 
 @dataclass(frozen=True)
 class FullBlocks:
@@ -125,18 +127,10 @@ class FullBlocks:
         return np.array(rows)
 
     def energies(self, gram: Gram) -> FloatArray:
-        """zᵀMz for every output of every block."""
-        if not has_closed_form(gram):
-            raise TooLarge(
-                f"hadamard over {gram.size} cells is analysed for sums over intervals of cells "
-                f"only; choose another mechanism"
-            )
-        cells = np.arange(self.real)
-        home = cells // (self.width - 1)
+        """zᵀMz for every output of every block; see `surplus` where M has no closed form."""
         image = np.asarray(gram.matvec(np.ones(self.real)), dtype=np.float64)
-        own = interval_products(gram, cells, cells + 1, self.starts[home], self.stops[home])
         held = np.add.reduceat(image, self.starts)
-        within = interval_products(gram, self.starts, self.stops, self.starts, self.stops)
+        own, within = self._block_images(gram)
 
         def plain(away: float, extra: float) -> FloatArray:
             """The energy of a constant and a block."""
@@ -147,9 +141,51 @@ class FullBlocks:
         extra = beside - away + slope
         linear = walsh_hadamard(self.placed(away * image + extra * own).T).T
         result = plain(away, extra)[:, None] + 2 * slope * linear
-        result += slope**2 * self._character_energies(gram)
+        if has_closed_form(gram):
+            result += slope**2 * self._character_energies(gram)
+        else:  # all characters of a block alike: right on average
+            result += slope**2 * (self._traces(gram, within) / (self.width - 1))[:, None]
         result[:, 0] = plain(first_away, first - first_away)
         return np.asarray(result)
+
+    def _block_images(self, gram: Gram) -> tuple[FloatArray, FloatArray]:
+        """M1_B on the cells of each block B, and 1_BᵀM1_B."""
+        if has_closed_form(gram):
+            cells = np.arange(self.real)
+            home = cells // (self.width - 1)
+            own = interval_products(gram, cells, cells + 1, self.starts[home], self.stops[home])
+            return own, interval_products(gram, self.starts, self.stops, self.starts, self.stops)
+        if self.blocks > _MOST_BLOCKS:
+            raise TooLarge(
+                f"hadamard over {gram.size} cells in {self.blocks} blocks is analysed for sums "
+                f"over intervals of cells only; choose another mechanism"
+            )
+        own = np.empty(self.real)
+        for start, stop in zip(self.starts, self.stops, strict=True):
+            block = np.zeros(self.real)
+            block[start:stop] = 1.0
+            own[start:stop] = gram.matvec(block)[start:stop]
+        return own, np.add.reduceat(own, self.starts)
+
+    def _traces(self, gram: Gram, within: FloatArray) -> FloatArray:
+        """Σ χᵀMχ over the characters of each block but the first."""
+        return np.asarray(self.width * np.add.reduceat(gram.diagonal(), self.starts) - within)
+
+    def surplus(self, gram: Gram) -> FloatArray:
+        """What to add for every cell so that its energy is never understated.
+
+        A cell weighs the characters of its block by their sign at it. Where those energies are not
+        known one by one, they are at most as if all their weight were on its side, for M is
+        positive. On average over cells that is too large by 2e^ε/(1 + e^ε) or so, below two.
+        """
+        if has_closed_form(gram):
+            return np.zeros(self.real)
+        inside, beside, _ = self._contributions[1]
+        share = self.gain * (self.width / 2) / (self.width - 1)
+        most = (
+            ((inside - beside) / 2) ** 2 * share * self._traces(gram, self._block_images(gram)[1])
+        )
+        return np.asarray(np.repeat(most, self.stops - self.starts))
 
     def _character_energies(self, gram: Gram) -> FloatArray:
         """χᵀMχ for the characters of every block, over its cells alone."""

@@ -285,7 +285,7 @@ class IndexStrategy(Strategy):
     def rows(self, start: int, stop: int) -> FloatArray:
         """Chances of reports `start` to `stop` under every type, as a dense block."""
 
-    @property
+    @cached_property
     def layout(self) -> ReportLayout:
         """One unsigned number, as short as holds them all."""
         return ReportLayout(str(np.min_scalar_type(max(1, self.outputs - 1))), 1, rows=False)

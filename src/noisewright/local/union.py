@@ -348,7 +348,9 @@ def union(gram: Gram, epsilon: float) -> Union:
     """
     check_epsilon(epsilon)
     if not isinstance(gram, MarginalGram):
-        raise InvalidParameter("workload", type(gram).__name__, "must be marginal tables of counts")
+        raise InvalidParameter(
+            "workload", "of another form", "must be marginal tables of counts", "try hierarchical"
+        )
     sizes = gram.sizes
     blocks = [b for b in gram.closure if b and all(sizes[i] > 1 for i in b)]
     tables = [b for b in blocks if prod(sizes[i] for i in b) <= _LARGEST_TABLE]
