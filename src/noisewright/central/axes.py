@@ -87,6 +87,9 @@ def inverse_of(contrasts: Integers) -> FloatArray:
     """E with E·C = I − b1ᵀ and of least length."""
     if contrasts.sum(axis=1).any():
         return _square_inverse(contrasts)[1]
+    rows, size = contrasts.shape
+    if rows == size and (contrasts == size * np.eye(size, dtype=np.int64) - 1).all():
+        return contrasts / float(size) ** 2  # n times a projection
     return np.linalg.pinv(contrasts.astype(np.float64))
 
 

@@ -81,7 +81,12 @@ class Block:
     @cached_property
     def inverses(self) -> tuple[FloatArray, ...]:
         """Pseudo-inverse of every factor."""
-        return tuple(np.linalg.pinv(factor.astype(np.float64)) for factor in self.factors)
+        return tuple(
+            factor.astype(np.float64)
+            if is_identity(factor)
+            else np.linalg.pinv(factor.astype(np.float64))
+            for factor in self.factors
+        )
 
     @cached_property
     def zero_sum(self) -> tuple[bool, ...]:
@@ -175,3 +180,8 @@ def exact_gram(factor: Integers) -> npt.NDArray[Any]:
     bound = int(np.abs(factor).max(initial=0)) ** 2 * len(factor)
     work = factor if bound < _LARGEST else factor.astype(object)
     return np.asarray(work.T @ work)
+
+
+def is_identity(factor: Integers) -> bool:
+    """Whether a factor measures every value by itself."""
+    return factor.shape[0] == factor.shape[1] and bool((factor == np.eye(len(factor))).all())

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.central.axes import Axis, Integers
-from noisewright.central.block import Block, Table
+from noisewright.central.block import Block, Table, is_identity
 from noisewright.central.overlap import Components, Overlap, subsets
 from noisewright.central.sensitivity import squared_change
 from noisewright.errors import InvalidParameter, OutOfReach
@@ -90,7 +90,7 @@ class BlockStrategy:
         """How whole tables are combined, where all blocks are such."""
         tables = [block.attributes for block in self.blocks]
         whole = all(
-            b.weights is None and all(_is_identity(f) for f in b.factors) for b in self.blocks
+            b.weights is None and all(is_identity(f) for f in b.factors) for b in self.blocks
         )
         if self.separate or not whole or len(tables) < 2 or len(set(tables)) < len(tables):
             return None
@@ -270,10 +270,6 @@ class BlockStrategy:
         return np.asarray(block.scales * exact)
 
 
-def _is_identity(factor: Integers) -> bool:
-    return factor.shape[0] == factor.shape[1] and bool((factor == np.eye(len(factor))).all())
-
-
 def _sees(block: Block, attributes: Table) -> bool:
     pairs = zip(block.attributes, block.zero_sum, strict=True)
     return all(i in attributes or not differences for i, differences in pairs)
@@ -297,11 +293,19 @@ def _orthogonal_pair(a: Block, b: Block) -> bool:
 def _variance_of(block: Block, term: Term) -> float:
     """Total variance of a term's answers from one block; infinite where it does not tell them."""
     total = (block.noise / block.multiplier) ** 2
-    factors = dict(zip(term.attributes, term.factors or (), strict=True))
     for i, factor, inverse in zip(block.attributes, block.factors, block.inverses, strict=True):
-        rows = factors[i].gram().dense() if i in factors else np.ones((len(inverse),) * 2)
+        rows = _asked_of(term, i, len(inverse))
         blind = np.eye(len(inverse)) - inverse @ factor
         if np.einsum("ij,ij->", blind, rows @ blind) > 1e-9 * np.trace(rows):
             return inf
         total *= float(np.einsum("ij,ij->", rows @ inverse, inverse))
     return total
+
+
+def _asked_of(term: Term, attribute: int, size: int) -> FloatArray:
+    """The Gram matrix of a term on one attribute; of all its cells where it is no product."""
+    if attribute not in term.attributes:
+        return np.ones((size, size))
+    if term.factors is None:
+        return np.eye(size)
+    return term.factors[term.attributes.index(attribute)].gram().dense()

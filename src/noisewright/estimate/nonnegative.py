@@ -34,10 +34,12 @@ def nonnegative_histogram(
     total: float | None = None,
     steps: int = 5000,
     tolerance: float = 1e-6,
+    possible: npt.NDArray[np.bool_] | None = None,
 ) -> NonNegativeFit:
     """Minimise Σ((w_i·x − answer_i)/std_i)² over x ≥ 0, with Σx = `total` where it is given.
 
-    Accelerated projected gradient with restarts, from products with the workload alone.
+    Cells that are not `possible` stay empty. Accelerated projected gradient with restarts, from
+    products with the workload alone.
     """
     if workload.size > LARGEST_HISTOGRAM:
         raise TooLarge(
@@ -55,18 +57,21 @@ def nonnegative_histogram(
     curvature = _largest_curvature(workload, weights)
     start = np.full(workload.size, max(float(total or 0.0), 0.0) / workload.size)
     x = momentum = start
-    speed = 1.0
+    speed, breach, step = 1.0, np.inf, 0
     for step in range(1, steps + 1):
         slope = gradient(momentum)
-        moved = _project(momentum - slope / curvature, total)
+        moved = _project(momentum - slope / curvature, total, possible)
         faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
         if float((momentum - moved) @ (moved - x)) > 0:  # the momentum points uphill: restart
             faster = 1.0
         change = moved - x
         momentum, x, speed = moved + (speed - 1) / faster * change, moved, faster
-        if step % 20 == 0 and (breach := _breach(x, gradient(x), curvature, total)) < tolerance:
+        if (
+            step % 20 == 0
+            and (breach := _breach(x, gradient(x), curvature, total, possible)) < tolerance
+        ):
             return NonNegativeFit(x, breach, step)
-    return NonNegativeFit(x, _breach(x, gradient(x), curvature, total), steps)
+    return NonNegativeFit(x, _breach(x, gradient(x), curvature, total, possible), steps)
 
 
 def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
@@ -80,13 +85,25 @@ def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
     return 1.05 * value
 
 
-def _breach(x: FloatArray, slope: FloatArray, curvature: float, total: float | None) -> float:
+def _breach(
+    x: FloatArray,
+    slope: FloatArray,
+    curvature: float,
+    total: float | None,
+    possible: npt.NDArray[np.bool_] | None,
+) -> float:
     """How far a gradient step would still move the solution, relative to its size."""
-    moved = _project(x - slope / curvature, total)
+    moved = _project(x - slope / curvature, total, possible)
     return float(np.linalg.norm(moved - x) / max(float(np.linalg.norm(x)), 1.0))
 
 
-def _project(x: FloatArray, total: float | None) -> FloatArray:
+def _project(
+    x: FloatArray, total: float | None, possible: npt.NDArray[np.bool_] | None
+) -> FloatArray:
+    if possible is not None:
+        inside = np.zeros_like(x)
+        inside[possible] = _project(x[possible], total, None)
+        return inside
     return np.maximum(x, 0.0) if total is None else project_to_total(x, total)
 
 

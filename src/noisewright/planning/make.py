@@ -25,6 +25,8 @@ from noisewright.workload import (
 )
 from noisewright.workload.spec import Questions
 
+_DISAGREEMENT = 1.05  # the error that tables which agree with each other are worth
+
 
 def plan(
     queries: Workload | str | Any,
@@ -86,6 +88,19 @@ def plan_central(
         min(plans, key=lambda p: p.achieved) if len(plans) > 1 else plans[0], plans
     )
     return check_answerable(replace(best, seconds=time.perf_counter() - began))
+
+
+def _preferred(plans: Sequence[CentralPlan]) -> CentralPlan:
+    """The least error, parts that need not agree with each other only where they clearly win."""
+    if len(plans) == 1:
+        return plans[0]
+
+    def cost(made: CentralPlan) -> float:
+        # Impossible cells help all of them alike and take long to account for.
+        error = replace(made, domain=None).achieved
+        return error * _DISAGREEMENT if made.strategy.separate else error
+
+    return min(plans, key=cost)
 
 
 def with_best_bound(made: CentralPlan, plans: Sequence[CentralPlan]) -> CentralPlan:

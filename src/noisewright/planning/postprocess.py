@@ -13,19 +13,13 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.conditions import check_agreement, condition, fixes_total
-from noisewright.estimate.nonnegative import (
-    LARGEST_HISTOGRAM,
-    nonnegative_histogram,
-    whole_numbers,
-)
 from noisewright.planning.central import CentralPlan
+from noisewright.planning.fitting import by_tables, check_fit, fitted, only_sums
 from noisewright.planning.release import Bounds, Release
-from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 
 _CROSS_LIMIT = 2**26
 _CONDITION_CELLS = 2**20
-_SCAN_ENTRIES = 2**24
 
 EFFECTS = {
     "invariants": "declared values are exact; other intervals are narrowed by conditioning on them",
@@ -33,6 +27,12 @@ EFFECTS = {
     "integer": "intervals before rounding, widened to hold the answer",
     "suppress": "answers with too large a relative standard error are left out, with intervals",
 }
+
+
+TABLE_BY_TABLE = (
+    "; the domain is too large for one histogram: tables of counts were fitted to agree where they "
+    "overlap, others and whole numbers one by one to the same total"
+)
 
 
 def post_process(
@@ -48,8 +48,9 @@ def post_process(
 
     `invariants` maps queries (by label) to values that are public knowledge, never read from the
     data; those that fix the number of people need replace-one neighbours. `non_negative` fits one
-    non-negative histogram, so all answers stay consistent; `integer` makes it one of whole numbers
-    with the same total. `suppress` leaves out answers whose standard error exceeds that share.
+    non-negative histogram, so all answers stay consistent (in domains of more than 2^20
+    cells: tables of counts that agree); `integer` makes it one of whole numbers with the
+    same total. `suppress` leaves out answers whose standard error exceeds that share.
     """
     check_steps(
         plan, invariants=invariants, non_negative=non_negative or integer, suppress=suppress
@@ -62,8 +63,8 @@ def post_process(
     half, wide = release.halfwidth * scale, release.simultaneous_halfwidth * scale
     centre = answers
     if non_negative or integer:
-        answers = _fitted(plan, answers, std, total, integer)
-    floor = 0.0 if (non_negative or integer) and _only_sums(plan.plain_workload) else -np.inf
+        answers = fitted(plan, answers, std, total, integer)
+    floor = 0.0 if (non_negative or integer) and only_sums(plan) else -np.inf
     bounds = Bounds(
         *(_around(centre, answers, width, floor) for width in (half, wide)),
     )
@@ -72,7 +73,10 @@ def post_process(
     if suppress is not None:
         answers, std, bounds = _suppressed(answers, std, bounds, suppress)
     steps = {name: value for name, value in chosen.items() if value not in (False, None, {})}
-    record = {"steps": steps, "effects": {name: EFFECTS[name] for name in steps}}
+    effects = {name: EFFECTS[name] for name in steps}
+    if (non_negative or integer) and by_tables(plan):
+        effects["non_negative"] += TABLE_BY_TABLE
+    record = {"steps": steps, "effects": effects}
     return replace(
         release,
         answers=answers,
@@ -94,11 +98,8 @@ def check_steps(
     """Refuse steps that cannot be taken; ask this before a release spends its budget."""
     if suppress is not None and not (np.isfinite(suppress) and suppress > 0):
         raise InvalidParameter("suppress", suppress, "must be a positive share", "0.3 means 30 %")
-    if non_negative and plan.workload.size > LARGEST_HISTOGRAM:
-        raise TooLarge(
-            f"a non-negative histogram over {plan.workload.size} cells is too large to fit (limit "
-            f"{LARGEST_HISTOGRAM}); release fewer attributes at once"
-        )
+    if non_negative:
+        check_fit(plan)
     if not invariants:
         return
     _, rows, declared = _declared(plan, invariants)
@@ -118,7 +119,10 @@ def _declared(
 ) -> tuple[list[int], FloatArray, FloatArray]:
     """Numbers of the declared queries, their rows over cells, and their values."""
     if plan.workload.size > _CONDITION_CELLS:
-        raise TooLarge(f"invariants are checked over at most {_CONDITION_CELLS} cells")
+        raise TooLarge(
+            f"declared values are checked over at most {_CONDITION_CELLS} cells; "
+            f"plan tables of fewer attributes"
+        )
     labels = {label: number for number, label in enumerate(plan.labels())}
     unknown = [label for label in invariants if label not in labels]
     if unknown:
@@ -159,23 +163,6 @@ def covariance_with(plan: CentralPlan, numbers: list[int]) -> FloatArray:
         part = plan.answer(units)
         result += law.variance * (part @ part[numbers].T)
     return result
-
-
-def _fitted(
-    plan: CentralPlan, answers: FloatArray, std: FloatArray, total: float | None, integer: bool
-) -> FloatArray:
-    histogram = nonnegative_histogram(plan.plain_workload, answers, std, total).histogram
-    if integer:
-        wanted = None if total is None else round(total)
-        histogram = whole_numbers(histogram, wanted).astype(np.float64)
-    return np.asarray(plan.plain_workload.matvec(histogram), dtype=np.float64)
-
-
-def _only_sums(workload: Workload) -> bool:
-    """Whether every query adds up people, so that no true answer is negative."""
-    step = max(1, _SCAN_ENTRIES // max(1, workload.size))
-    starts = range(0, workload.queries, step)
-    return all(float(workload.rows(s, s + step).min(initial=0.0)) >= 0 for s in starts)
 
 
 def _around(

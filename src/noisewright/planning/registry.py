@@ -30,6 +30,7 @@ from noisewright.central.residual import (
     as_counts,
     certified_design,
     interaction_strategy,
+    is_counts,
 )
 from noisewright.central.shared import refuses_shared, shared_basis
 from noisewright.central.unions import (
@@ -139,16 +140,25 @@ def _by_tables(problem: CentralProblem) -> bool:
 def _refuses_residual(problem: CentralProblem) -> str | None:
     if reason := _refuses_gaussian(problem):
         return reason
-    asked = problem.terms
     if not _by_tables(problem):
         return f"some queries are no product over attributes and see over {JOINT_LIMIT} cells"
     if problem.privacy.neighbours == "replace-one":  # the total is public, whatever the product
         return None
     if len(problem.sizes) < 2:
         return "there is one attribute only; a dense strategy is optimal"
-    if len(asked) == 1 and not problem.counts and len(asked[0].attributes) < _MANY_FACTORS:
+    if _single_product(problem):
         return "a single product is optimal factor by factor"
     return None
+
+
+def _single_product(problem: CentralProblem) -> bool:
+    """Whether one product is asked whose factors can all be measured finely enough."""
+    asked = problem.terms
+    if len(asked) > 1 or asked[0].factors is None:
+        return False
+    if is_counts(asked):
+        return max((f.size for f in asked[0].factors), default=1) <= DENSE_CELLS
+    return not problem.counts and len(asked[0].attributes) < _MANY_FACTORS
 
 
 def _plan_residual(problem: CentralProblem) -> Planned:

@@ -24,7 +24,7 @@ from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
 
 _MOST_CELLS = 2000
-_MOST_ENTRIES = 2**26
+_MOST_ENTRIES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,8 @@ def zero_fit(
     known = [t for t in _small(domain, strategy) if _reached(strategy, t)]
     cells, queries = sum(t.queries for t in known), sum(t.queries for t in terms)
     largest = max(block.rows for block in strategy.blocks)
-    if not known or cells > _MOST_CELLS or queries * max(largest, cells) > _MOST_ENTRIES:
+    entries = max(queries, largest) * max(largest, cells)
+    if not known or cells > _MOST_CELLS or entries > _MOST_ENTRIES:
         return None
     cross, own = np.zeros((queries, cells)), np.zeros((cells, cells))
     for number, (block, drawn) in enumerate(zip(strategy.blocks, strategy.laws(law), strict=True)):
