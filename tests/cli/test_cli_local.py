@@ -57,6 +57,14 @@ def test_a_table_becomes_reports_and_reports_become_answers(here: Path) -> None:
     assert len(lines) == 1 + 7
     metadata = json.loads(Path("a.csv.meta.json").read_text())
     assert metadata["people"] == 800
+    shown = run("estimate", "p.nw", "all.agg", "--distribution", "shares.csv")
+    assert shown.exit_code == 0, shown.output
+    header, *rows = Path("shares.csv").read_text().splitlines()
+    shares = [float(row.rpartition(",")[2]) for row in rows]
+    assert header == "cell,share"
+    assert len(shares) == 6
+    assert min(shares) >= 0
+    assert sum(shares) == pytest.approx(1)
     again = run("estimate", "p.nw", "all.agg", "--non-negative", "--population", "--json")
     document = json.loads(again.output)
     assert min(document["answers"]) >= 0

@@ -23,6 +23,10 @@ from noisewright.cli.randomize import local_plan
     help="Write the merged statistics here (.agg); such files can be given as REPORTS again.",
 )  # fmt: skip
 @click.option(
+    "--distribution", type=click.Path(dir_okay=False),
+    help="Write the share of people in every cell here (CSV): none negative, summing to one.",
+)  # fmt: skip
+@click.option(
     "--non-negative", "--nonnegative", "non_negative", is_flag=True,
     help="Answers of the best fitting table of people.",
 )  # fmt: skip
@@ -39,6 +43,7 @@ def estimate(
     reports: tuple[str, ...],
     output: str | None,
     aggregate: str | None,
+    distribution: str | None,
     as_json: bool,
     **choices: Any,
 ) -> None:
@@ -53,7 +58,7 @@ def estimate(
     """
     import noisewright as nw
 
-    for path in (output, aggregate):
+    for path in (output, aggregate, distribution):
         if path is not None:
             check_output(path, plan_file, *reports)
     made = local_plan(nw.load(plan_file), plan_file)
@@ -68,6 +73,8 @@ def estimate(
         )
     if aggregate is not None:
         merged.save(aggregate)
+    if distribution is not None:
+        _write_shares(made, merged, distribution)
     if output is not None:
         found.write(output)
     if as_json:
@@ -111,6 +118,18 @@ def _merged(made: Any, paths: tuple[str, ...], robust: dict[str, Any]) -> Any:
             part = made.aggregate(path, **robust)
         total = part if total is None else total.merge(part)
     return total
+
+
+def _write_shares(made: Any, merged: Any, path: str) -> None:
+    import csv
+
+    from noisewright.files import replacing
+
+    shares = made.distribution(merged)
+    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["cell", "share"])
+        writer.writerows(zip(made.cell_labels(), shares.tolist(), strict=True))
 
 
 def _document(found: Any, output: str | None) -> dict[str, Any]:

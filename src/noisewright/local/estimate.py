@@ -16,7 +16,7 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
 from noisewright.local.aggregate import Aggregate
-from noisewright.local.strategy import Strategy
+from noisewright.local.strategy import IntArray, Strategy
 from noisewright.local.tables import TableData, TableStrategy
 from noisewright.local.variances import (
     joint_multiplier,
@@ -45,12 +45,6 @@ class Estimates:
     histogram: FloatArray | None
     """Estimated counts per cell, where the domain is small enough to list."""
 
-    def shares(self) -> FloatArray:
-        """Counts per cell as a distribution: none negative, summing to one."""
-        if self.histogram is None:
-            raise TooLarge("a distribution over cells needs a domain small enough to list")
-        return project_to_total(self.histogram, float(self.people)) / self.people
-
 
 def estimate(
     workload: Workload,
@@ -69,13 +63,7 @@ def estimate(
     `non_negative` the answers are those of the best-fitting table of people, or over domains too
     large for one, of marginal tables that are not negative and agree where they overlap.
     """
-    strategy, people = aggregate.format.strategy, aggregate.people
-    if people == 0:
-        aside = [
-            f"{n} {reason.replace('_', ' ')}" for reason, n in aggregate.set_aside.items() if n
-        ]
-        told = f"set aside: {', '.join(aside)}" if aside else "collect reports first"
-        raise InvalidParameter("reports", 0, "hold no valid report of this plan", told)
+    strategy, people = aggregate.format.strategy, _checked_people(aggregate)
     if errors not in ("plug-in", "worst"):
         raise InvalidParameter("errors", errors, "must be 'plug-in' or 'worst'")
     strategy.check_reach(workload)
@@ -95,6 +83,26 @@ def estimate(
         people=people,
         histogram=histogram,
     )
+
+
+def distribution(aggregate: Aggregate) -> FloatArray:
+    """The share of people in every cell: none negative, summing to one."""
+    strategy, people = aggregate.format.strategy, _checked_people(aggregate)
+    if not strategy.lists_cells:
+        raise TooLarge(f"a distribution over {strategy.size:.3g} cells is too long; ask for tables")
+    groups, scales = _groups(aggregate)
+    cells = _median([strategy.estimate(*group) for group in groups], scales)
+    return project_to_total(cells, float(people)) / people
+
+
+def _checked_people(aggregate: Aggregate) -> int:
+    if aggregate.people == 0:
+        aside = [
+            f"{n} {reason.replace('_', ' ')}" for reason, n in aggregate.set_aside.items() if n
+        ]
+        told = f"set aside: {', '.join(aside)}" if aside else "collect reports first"
+        raise InvalidParameter("reports", 0, "hold no valid report of this plan", told)
+    return aggregate.people
 
 
 class _Known(Protocol):
@@ -117,9 +125,7 @@ class _Known(Protocol):
 
 def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Known:
     """Over all cells, or table by table; of all reports, or medians over groups."""
-    filled = np.flatnonzero(aggregate.group_people)
-    groups = [(aggregate.tally[g], int(aggregate.group_people[g])) for g in filled]
-    scales = aggregate.people / aggregate.group_people[filled]
+    groups, scales = _groups(aggregate)
     people = aggregate.people
     if isinstance(strategy, TableStrategy) and strategy.by_tables:
         parts = [TableData.estimated(strategy, workload, *group) for group in groups]
@@ -132,6 +138,13 @@ def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Kno
     answers = [np.asarray(workload.matvec(x), dtype=np.float64) for x in cells]
     centre, histogram = _median(answers, scales), _median(cells, scales)
     return _KnownCells(centre, histogram, strategy, workload, people)
+
+
+def _groups(aggregate: Aggregate) -> tuple[list[tuple[IntArray, int]], FloatArray]:
+    """Statistics and people of every group that has any, and what scales it to all people."""
+    filled = np.flatnonzero(aggregate.group_people)
+    groups = [(aggregate.tally[g], int(aggregate.group_people[g])) for g in filled]
+    return groups, aggregate.people / aggregate.group_people[filled]
 
 
 def _median(parts: list[FloatArray], scales: FloatArray) -> FloatArray:

@@ -60,8 +60,11 @@ class Union(TableStrategy, IndexStrategy):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        if len(self.tables) != len(self.weights) or sum(self.weights) != WORD:
-            raise InvalidParameter("weights", len(self.weights), "must be one per table, sum 2^64")
+        counted = len(self.tables) == len(self.weights) and sum(self.weights) == WORD
+        if not counted or min(self.weights) <= 0:
+            raise InvalidParameter(
+                "weights", len(self.weights), "must be positive, one per table, sum 2^64"
+            )
         for table in self.tables:
             if not table or max(table) >= len(self.sizes) or min(table) < 0:
                 raise InvalidParameter("tables", table, "must name attributes of the domain")

@@ -23,7 +23,7 @@ from noisewright.local.analysis import Analysis
 from noisewright.local.bound import LowerBound
 from noisewright.local.certify.best import Certificate
 from noisewright.local.client import Client
-from noisewright.local.estimate import Errors, Estimates, estimate
+from noisewright.local.estimate import Errors, Estimates, distribution, estimate
 from noisewright.local.exchange import write_reports
 from noisewright.local.grams import table_gram
 from noisewright.local.reports import ReportFormat
@@ -43,7 +43,8 @@ from noisewright.planning.local_cost import (
 )
 from noisewright.planning.release import Bounds, Release, ReleasedTable
 from noisewright.privacy.budget import Privacy
-from noisewright.workload.base import Array, Workload
+from noisewright.workload.atoms import Identity
+from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.store import decode_workload, encode_workload
 
 LEVEL = 0.95
@@ -247,11 +248,24 @@ class LocalPlan:
             bounds=_bounds(found) if non_negative else None,
         )
 
+    def distribution(
+        self, reports: Any, *, groups: int = 1, cap: float | None = None
+    ) -> FloatArray:
+        """The estimated share of people in every cell: none negative, summing to one.
+
+        What the workload does not ask, and the mechanism does not see, is spread evenly.
+        """
+        return distribution(self.aggregate(reports, groups=groups, cap=cap))
+
     # --- what people and scripts see ----------------------------------------------------------
 
     def labels(self) -> list[str]:
         """Every query in words."""
         return describe.labels(self.workload, self.domain)
+
+    def cell_labels(self) -> list[str]:
+        """Every cell in words."""
+        return describe.labels(Identity(self.strategy.size), self.domain)
 
     def tables(self) -> tuple[ReleasedTable, ...]:
         """The named parts of the answers."""
