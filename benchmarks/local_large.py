@@ -25,6 +25,7 @@ CASES = [
     ("randomized-response", "prefix:1048576"),
     ("hadamard", "identity:1048576"),
     ("hadamard", "prefix:1048576"),
+    ("hadamard", "marginals:2^20:2"),
     ("local-hashing", "identity:1048576"),
     ("local-hashing", "prefix:1048576"),
     ("hierarchical", "identity:1048576"),

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from noisewright.local.analysis import Analysis
+from noisewright.local.codebook import one_bit, privunit
 from noisewright.local.fourier import fourier
 from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
@@ -28,44 +29,50 @@ from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection
 from noisewright.local.strategy import Strategy
 from noisewright.local.unary import UnaryEncoding
-from noisewright.workload import workload
+from noisewright.local.union import union
+from noisewright.workload import Workload, workload
 
 CELLS, EPSILON = 1024, 1.0
 MANY, FEWER = 10_000_000, 1_000_000
 
 
-def ours() -> dict[str, Strategy]:
-    prefix = workload(f"prefix:{CELLS}").gram()
+def ours() -> dict[str, tuple[Strategy, Workload]]:
+    """Every mechanism whose reports have a constant size, and those with a bit per cell."""
+    histogram, prefix = workload(f"identity:{CELLS}"), workload(f"prefix:{CELLS}")
+    pairs = workload("marginals:2^10:2")
     return {
-        "randomized-response": RandomizedResponse(CELLS, EPSILON),
-        "hadamard": HadamardResponse(CELLS, EPSILON, parts=1),  # as pure-ldp up to ε = 1
-        "local-hashing": LocalHashing(CELLS, EPSILON),
-        "hierarchical": hierarchical(prefix, EPSILON),
-        "fourier": fourier(prefix, EPSILON),
-        "unary": UnaryEncoding(CELLS, EPSILON),
-        "rappor": UnaryEncoding(CELLS, EPSILON, symmetric=True),
-        "subset-selection": SubsetSelection(CELLS, EPSILON),
+        "randomized-response": (RandomizedResponse(CELLS, EPSILON), histogram),
+        "hadamard": (HadamardResponse(CELLS, EPSILON, parts=1), histogram),  # as pure-ldp at ε ≤ 1
+        "local-hashing": (LocalHashing(CELLS, EPSILON), histogram),
+        "hierarchical": (hierarchical(prefix.gram(), EPSILON), prefix),
+        "fourier": (fourier(prefix.gram(), EPSILON), prefix),
+        "union": (union(pairs.gram(), EPSILON), pairs),
+        "one-bit": (one_bit(prefix, EPSILON), prefix),
+        "privunit": (privunit(prefix, EPSILON), prefix),
+        "unary": (UnaryEncoding(CELLS, EPSILON), histogram),
+        "rappor": (UnaryEncoding(CELLS, EPSILON, symmetric=True), histogram),
+        "subset-selection": (SubsetSelection(CELLS, EPSILON), histogram),
     }
 
 
-def run_ours(strategy: Strategy, people: int) -> tuple[float, float]:
+def run_ours(strategy: Strategy, asked: Workload, people: int) -> tuple[float, float]:
     """Seconds to randomise, and to aggregate and estimate."""
     values = np.random.default_rng(0).integers(0, CELLS, people)
     began = time.perf_counter()
     reports = strategy.randomize(values)
     randomised = time.perf_counter() - began
     began = time.perf_counter()
-    strategy.estimate(strategy.tally(reports), people)
+    strategy.answers(asked, strategy.tally(reports), people)
     return randomised, time.perf_counter() - began
 
 
 def table_of_ours() -> dict[str, float]:
     print(f"{'mechanism':22}{'people':>12}{'randomise s':>13}{'estimate s':>12}{'people/s':>12}")
     rates = {}
-    for name, strategy in ours().items():
+    for name, (strategy, asked) in ours().items():
         people = MANY if strategy.layout.width == 1 else FEWER
-        _ = strategy.information.full_rank  # factored once per plan, not per collection
-        randomised, estimated = run_ours(strategy, people)
+        run_ours(strategy, asked, 1000)  # tables and factors are made once per plan
+        randomised, estimated = run_ours(strategy, asked, people)
         rates[name] = people / (randomised + estimated)
         print(f"{name:22}{people:12,}{randomised:13.2f}{estimated:12.2f}{rates[name]:12,.0f}")
     return rates
@@ -172,7 +179,7 @@ def table_of_peers(rates: dict[str, float]) -> None:
     for library, runs in made.items():
         for name, run in runs.items():
             rate, error = measured(run, PEOPLE.get(name, 5000))
-            variance = Analysis(strategies[name], identity).average_case / CELLS
+            variance = Analysis(strategies[name][0], identity).average_case / CELLS
             # multi-freq-ldpy gives hashing estimates only after making them positive.
             shown = "-" if (library, name) == CLIPPED else f"{error:.4f}"
             print(
