@@ -18,6 +18,7 @@ from noisewright.central.merged_cells import merged_cells
 from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import query_variances
 from noisewright.central.weighted_identity import (
+    PowerMean,
     TotalVariance,
     WeightedIdentity,
     weighted_identity,
@@ -58,6 +59,38 @@ def test_gradient_of_the_total_variance(text: str) -> None:
     assert variance(point)[0] == pytest.approx(expected, rel=1e-9)
     error = check_grad(lambda t: variance(t)[0], lambda t: variance(t)[1], point)
     assert error < 1e-3 * np.linalg.norm(variance(point)[1])
+
+
+@pytest.mark.parametrize("q", [1.0, 2.0, 7.5])
+def test_gradient_of_means_of_powers(q: float) -> None:
+    queries = workload("ranges:5").dense()
+    mean = PowerMean(queries, q)
+    point = np.random.default_rng(4).random(2 * 5)
+    a = WeightedIdentity(point.reshape(2, -1)).strategy
+    squares = ((queries @ np.linalg.pinv(a)) ** 2).sum(axis=1)
+    assert mean(point)[0] == pytest.approx(np.mean(squares**q) ** (1 / q), rel=1e-9)
+    error = check_grad(lambda t: mean(t)[0], lambda t: mean(t)[1], point)
+    assert error < 1e-4 * np.linalg.norm(mean(point)[1])
+
+
+@pytest.mark.parametrize("norm", [4.0, np.inf])
+@pytest.mark.parametrize(
+    "text", ["prefix:24", "ranges:20", "prefix:8*prefix:8", "total:4+prefix:4"]
+)
+def test_other_means_than_squares_are_made_small_too(text: str, norm: float) -> None:
+    asked = as_one_axis(workload(text))
+    sizes = (asked.inner.size,)
+    squared, planned = (laplace_product(asked, sizes, p) for p in (2.0, norm))
+    errors = [
+        np.linalg.norm(asked.inner.dense() @ np.linalg.pinv(a), axis=1)
+        * np.abs(a).sum(axis=0).max()
+        for a in map(as_matrix, (squared.strategy, planned.strategy))
+    ]
+    means = [np.linalg.norm(e, ord=norm) / len(e) ** (1 / norm) for e in errors]
+    assert planned.unit_value == pytest.approx(means[1], rel=1e-3)
+    assert means[1] <= means[0] * (1 + 1e-6)
+    if text != "total:4+prefix:4" and norm == np.inf:
+        assert means[1] < 0.97 * means[0]
 
 
 @pytest.mark.parametrize("text", ["prefix:9", "ranges:8", "identity:5", "prefix:4+total:4"])

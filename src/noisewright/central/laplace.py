@@ -21,7 +21,7 @@ from noisewright.central.pure_bound import NAME as L1_BOUND
 from noisewright.central.pure_bound import pure_bound
 from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import mean_error
-from noisewright.central.weighted_identity import WeightedIdentity, weighted_identity
+from noisewright.central.weighted_identity import WeightedIdentity, for_norm, weighted_identity
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Identity, Total, Workload
@@ -36,6 +36,8 @@ _WORTHWHILE = 1e-6  # a gain that pays for measuring all cells at once
 _TOTAL_BITS = 33
 _MOST_BITS = 16
 _LEAST_BITS = 3
+_NORM_WORK = 2**27  # entries of W times cells up to which other means than squares are minimised
+_BOUND_ENTRIES = 2**20  # of W up to which other norms than 2 get a bound of their own
 _OWN_ENTRIES = 2**12  # of a matrix of queries that is tried as a start
 L2_BOUND = "L2 bound, valid for pure privacy too: L1 sensitivity is never smaller"
 _STATUS = "best of several starts"
@@ -99,6 +101,14 @@ def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) 
     if cells.classes < factor.size:
         gram, sizes = cells.merge(gram), None
     found = weighted_identity(gram, sizes, _own_rows(factor, cells))
+    options = [_valued(factor, cells, found, norm)]
+    if norm > 2 and factor.queries * factor.size**2 <= _NORM_WORK:
+        queries = factor.dense()[:, cells.representatives]
+        options.append(_valued(factor, cells, for_norm(found, queries, norm), norm))
+    return min(options, key=lambda option: option.error)
+
+
+def _valued(factor: Workload, cells: MergedCells, found: WeightedIdentity, norm: float) -> Factor:
     squares = row_quadratics(factor, cells.covariance(found.covariance()))
     return Factor(factor, cells, found, mean_error(np.sqrt(squares), norm))
 
@@ -121,16 +131,19 @@ def _bound(factors: Sequence[Workload], norm: float) -> tuple[float, str]:
     if not searched:
         return 1.0, "counts are optimal"
     names = {factor.text(): factor for factor in searched}
-    floors = {
-        text: factorize(factor, norm=norm, tolerance=1e-3).lower_bound
-        for text, factor in names.items()
-    }
+    floors = {text: _length_bound(factor, norm) for text, factor in names.items()}
     lengths = prod(floors[factor.text()] for factor in searched)
     joint = kron(searched)
     if joint.size > LARGEST_FACTOR:
         return lengths, L2_BOUND
     sums = pure_bound(joint.gram().dense(), joint.queries)
     return (lengths, L2_BOUND) if lengths >= sums else (sums, L1_BOUND)
+
+
+def _length_bound(factor: Workload, norm: float) -> float:
+    """The bound from L2 sensitivity; for many queries that of norm 2, below those of all others."""
+    many = factor.queries * factor.size > _BOUND_ENTRIES
+    return factorize(factor, norm=2 if many else norm, tolerance=1e-3).lower_bound
 
 
 def _product(

@@ -19,13 +19,16 @@ import numpy.typing as npt
 
 from noisewright.central.axes import Integers
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.gram import DenseGram, Gram
 
 _HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
 _FIRST_STEPS = 50
 _MOST_STEPS = 700
 _ROUND = 100  # steps before entries at zero are looked at again
 _PROGRESS = 1e-9
+_NORMS = (4.0, 16.0, 64.0)
+_LARGEST_NORM = 256.0  # stands for the maximum
+_NORM_STEPS = 150
 _FINALISTS = ((32, 6), (512, 2))  # starts that go on, up to so many cells; beyond, one
 _RANDOM_CELLS = 512  # up to which random rows are tried
 # Cells in the smallest intervals of a hierarchy, and children of every larger one: the shapes that
@@ -124,6 +127,33 @@ class TotalVariance:
             options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 10, "ftol": 1e-10},
         )
         return spread(np.asarray(result.x)), int(result.nit)
+
+
+class PowerMean(TotalVariance):
+    """(mean of s^q)^(1/q) over the variances s of queries W; a large q lowers the largest."""
+
+    def __init__(self, queries: FloatArray, q: float) -> None:
+        self.queries, self.q = queries, q
+
+    def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient: that of the total variance under the weights the mean gives."""
+        covariance = WeightedIdentity(flat.reshape(-1, self.queries.shape[1])).covariance()
+        squares = np.einsum("ij,ij->i", self.queries @ covariance, self.queries)
+        shares = np.maximum(squares, 0.0) / squares.max()
+        mean = float(np.mean(shares**self.q) ** (1 / self.q))
+        weights = (shares / mean) ** (self.q - 1) / len(squares)
+        gram = DenseGram(self.queries.T @ (weights[:, None] * self.queries))
+        return float(squares.max()) * mean, TotalVariance(gram)(flat)[1]
+
+
+def for_norm(found: WeightedIdentity, queries: FloatArray, norm: float) -> WeightedIdentity:
+    """The rows moved on to the p-th mean of the errors, from small p to large ones."""
+    rows = found.rows
+    if not len(rows):
+        rows = np.full((1, queries.shape[1]), 1e-2)
+    for p in (*(p for p in _NORMS if p < norm), min(norm, _LARGEST_NORM)):
+        _, rows = PowerMean(queries, p / 2).descend(rows, _NORM_STEPS)
+    return WeightedIdentity(rows)
 
 
 def weighted_identity(
