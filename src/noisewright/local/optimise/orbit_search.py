@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.flips import flip_cells
+from noisewright.local.optimise.orbits import attributes_of
 from noisewright.local.optimise.shares import best_shares
 from noisewright.local.optimise.starts import BoolArray
 from noisewright.local.optimise.symmetric import Orbits, SymmetricProblem, orbit_information
@@ -19,6 +21,8 @@ _LARGEST_JUNTA = 6
 _PRUNING_LOSS = 2e-4
 _WRITING_LOSS = 1e-3
 _SEVERAL_STARTS = 2**14
+_WRITTEN, _WRITTEN_ENTRIES = 2**11, 2**23
+_LIGHT = 1e-4
 
 
 @dataclass(frozen=True)
@@ -202,17 +206,28 @@ def _pruned(
 def _written_out(
     problem: SymmetricProblem, orbits: Orbits, effort: OrbitEffort, rng: np.random.Generator
 ) -> Orbits:
-    """The orbits under random automorphisms, enough to come near the averages over classes."""
-    limit = effort.orbits(problem.group.cells)
+    """The orbits under random automorphisms, enough to come near the averages over classes.
+
+    A pattern of few attributes has few reports, so that many of its images fit.
+    """
     wanted = _class_value(problem, orbits)
     if problem.value(orbits.eigenvalues) <= wanted * (1 + _WRITING_LOSS):
         return orbits
-    heavy = np.argsort(-orbits.shares)[: max(limit // 4, 1)]
-    copies = max(limit // len(heavy), 1)
+    sizes, n = problem.group.sizes, problem.group.cells
+    heavy = np.argsort(-orbits.shares)[: max(effort.orbits(n) // 4, 1)]
+    heavy = heavy[orbits.shares[heavy] > _LIGHT]
+    reports = sum(_reports(orbits.patterns[index].reshape(sizes)) for index in heavy)
+    most = max(min(_WRITTEN_ENTRIES // n, _WRITTEN), effort.orbits(n)) // len(heavy)
+    copies = max(min(effort.reports // reports, most), 1)
     moved = [problem.automorphisms.random(orbits.patterns[heavy], rng) for _ in range(copies - 1)]
     patterns = np.concatenate([orbits.patterns[heavy], *moved])
     shares = np.tile(orbits.shares[heavy], copies)
     return Orbits(problem.group, patterns, shares / shares.sum(), orbits.epsilon)
+
+
+def _reports(pattern: BoolArray) -> int:
+    """Translations that a pattern over all attributes has, those that leave it unchanged as one."""
+    return prod(pattern.shape[axis] for axis in attributes_of(pattern))
 
 
 def _reweighted(problem: SymmetricProblem, orbits: Orbits) -> Orbits:

@@ -114,7 +114,7 @@ class OrbitStrategy(IndexStrategy):
         """
         grouped: dict[tuple[int, ...], list[tuple[BoolArray, float]]] = {}
         for pattern, share in zip(patterns, shares / shares.sum(), strict=True):
-            axes = _attributes_of(pattern.reshape(sizes))
+            axes = attributes_of(pattern.reshape(sizes))
             small = pattern.reshape(sizes)[
                 tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))
             ].ravel()
@@ -372,7 +372,7 @@ class OrbitStrategy(IndexStrategy):
         return cls(sizes, tuple(families), float(settings["epsilon"]))
 
 
-def _attributes_of(pattern: BoolArray) -> tuple[int, ...]:
+def attributes_of(pattern: BoolArray) -> tuple[int, ...]:
     """Attributes on which a pattern depends; at least one."""
     found = [
         axis for axis in range(pattern.ndim) if (pattern != np.roll(pattern, 1, axis=axis)).any()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.local.threads import run_blocks
 from noisewright.workload.base import FloatArray
 
 _BLOCK_ENTRIES = 2**21
@@ -38,11 +39,15 @@ def project(
     shifts = np.empty(columns)
     lower, upper = _per_row(low, rows), _per_row(high, rows)
     block = max(1, _BLOCK_ENTRIES // rows)
-    for first in range(0, columns, block):
+
+    def fill(first: int) -> None:
         part = slice(first, min(first + block, columns))
         guess = None if start is None else start[part]
         shifts[part] = _shifts(r[:, part], weight, lower, upper, total, guess)
         np.clip(r[:, part] + shifts[part], lower, upper, out=result[:, part])
+
+    # Blocks of columns have nothing to do with each other.
+    run_blocks(fill, range(0, columns, block))
     return result, shifts
 
 

@@ -158,7 +158,7 @@ def optimise(
     rng = np.random.default_rng(seed)
     arrays = None if state is None else state[1]
     strategy = _search(task, preset, structure, rng, control, arrays)
-    mechanism, strategy, value = never_worse(task, strategy)
+    mechanism, strategy, value = never_worse(task, strategy, control)
     status = _status(value, control)
     result = _result(task, strategy, mechanism, value, status, control)
     if kept is not None and status == "finished":

@@ -18,6 +18,8 @@ from noisewright.workload.base import FloatArray
 
 _ROUNDING_LOSS = 1e-3
 _LARGEST_SPLIT = 3000
+_ROWS_PER_CELL = 40
+_ENTRIES = 2**25
 _LEVELS = (1, 2, 4, 10, 100)
 
 
@@ -73,7 +75,7 @@ def search(
         objective = replace(objective, prior=state["prior"])
     else:
         design, objective = _descended(objective, epsilon, worst_case, effort, rng, control, state)
-    if n <= effort.generate_up_to and not control.expired:
+    if n <= effort.generate_up_to and not control.expired and not _met(design, objective, control):
         found = generate(design, objective, effort.rounds, rng, control, worst_case)
         design, objective = (design, objective) if found is None else found
     if worst_case:
@@ -82,6 +84,13 @@ def search(
         if worst_variance(moved, q) < worst_variance(objective, q):
             objective = moved
     return design, objective.prior
+
+
+def _met(design: Design, objective: Objective, control: Control) -> bool:
+    """Whether a rounded design reaches the target, on average at least."""
+    if control.target_ratio is None:
+        return False
+    return control.met(objective.variance(objective.evaluate(design.chances()).value))
 
 
 def _descended(
@@ -141,4 +150,4 @@ def _rounded(
 def _fits(levels: FloatArray, cells: int) -> bool:
     """Whether the level sets of all rows together stay few."""
     rows = int((np.diff(np.sort(levels, axis=1), axis=1) > 0).sum()) + len(levels)
-    return rows <= max(_LARGEST_SPLIT, 8 * cells)
+    return rows <= max(_LARGEST_SPLIT, _ROWS_PER_CELL * cells) and rows * cells <= _ENTRIES
