@@ -51,12 +51,20 @@ class Analysis:
     @cached_property
     def worst_case(self) -> float:
         """Largest of them: no data set of N people has a total variance above N times this."""
+        if self._plainly("worst_variance"):
+            return float(self.type_variances.max())
         return self.strategy.worst_variance(self.gram)
 
     @cached_property
     def average_case(self) -> float:
         """Their mean over types."""
+        if self._plainly("average_variance"):
+            return float(self.type_variances.mean())
         return self.strategy.average_variance(self.gram)
+
+    def _plainly(self, name: str) -> bool:
+        """Whether the strategy follows from its type variances, which are then worked out once."""
+        return getattr(type(self.strategy), name) is getattr(Strategy, name)
 
     def total_variance(self, histogram: FloatArray) -> float:
         """Variance of all answers together on one histogram of people."""
@@ -65,7 +73,11 @@ class Analysis:
     @property
     def objective(self) -> float:
         """L = tr[(Qᵀ D⁻¹ Q)⁺ M] with D = Diag(Q1), the average-case objective."""
-        return float(self.strategy.size * self.strategy.mean_trace(self.gram))
+        strategy = self.strategy
+        if self._plainly("mean_trace"):
+            moments = self.type_variances + self.gram.diagonal()
+            return float(strategy.size * (strategy.prior @ moments))
+        return float(strategy.size * strategy.mean_trace(self.gram))
 
     def sample_complexity(self, alpha: float = 0.01) -> float:
         """People needed for a worst-case variance of `alpha` per query, of proportions."""

@@ -209,10 +209,11 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return self.backward(energies.ravel()) + self._full.surplus(gram) - gram.diagonal()
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
-        """By matrices up to 4096 cells; beyond, with outputs as likely as under even data."""
+        """By matrices up to 4096 cells; beyond, with outputs of a block equally likely."""
         if self.size <= DENSE_SIZE:
             return super().query_variances(workload, histogram)
-        second = histogram.sum() * self._full.query_moments(workload)
+        unused = (self.parts - self.used) * self.width
+        second = self._full.query_moments(workload, histogram, unused)
         return np.asarray(second - row_squares(workload, histogram))
 
     # --- privacy and form ---------------------------------------------------------------------

@@ -97,19 +97,31 @@ class FullBlocks:
         mean = block.mean()
         return np.asarray((score - block) / within + (block - mean) / between + mean / self.cells)
 
-    def query_moments(self, workload: Workload) -> FloatArray:
-        """wᵀX⁻¹w/cells for every query w: its second moment under the prior."""
-        within, between = self._eigenvalues
-        bounds = zip(self.starts, self.stops, strict=True)
-        indicators = np.zeros((self.real, self.blocks))
-        for block, (start, stop) in enumerate(bounds):
-            indicators[start:stop, block] = 1.0
-        sums = np.asarray(workload.matvec(indicators))
-        square = row_squares(workload, np.ones(self.real))
-        block = (sums**2).sum(axis=1) / (self.width - 1)
-        total = sums.sum(axis=1) ** 2 / self.cells
-        moments = (square - block) / within + (block - total) / between + total / self.cells
-        return np.asarray(moments)
+    def query_moments(self, workload: Workload, histogram: FloatArray, unused: int) -> FloatArray:
+        """Σ_o (Qx)_o (wᵀz_o)² for every query w, the outputs of a block but the first taken alike.
+
+        That is right on average over the outputs of a block. `unused` is the number of outputs that
+        say nothing.
+        """
+        if self.blocks > _MOST_BLOCKS:
+            raise TooLarge(f"single queries in {self.blocks} blocks take long")
+        b, people = self.width, float(histogram.sum())
+        (first, _, first_away), (inside, beside, away) = self._contributions
+        slope = (inside - beside) / 2
+        whole = np.asarray(workload.matvec(np.ones(self.real)), dtype=np.float64)
+        result = unused * self.low * people * (whole / self.cells) ** 2
+        for start, stop in zip(self.starts, self.stops, strict=True):
+            block = np.zeros(self.real)
+            block[start:stop] = 1.0
+            held = np.asarray(workload.matvec(block), dtype=np.float64)
+            plain = away * whole + (beside - away + slope) * held
+            squares = b * row_squares(workload, block) - held**2
+            others = (b - 1) * plain**2 - 2 * slope * plain * held + slope**2 * squares
+            lone = (first_away * whole + (first - first_away) * held) ** 2
+            here = self.gain * float(histogram[start:stop].sum())
+            share = self.low * people + here * (b / 2 - 1) / (b - 1)
+            result += share * others + (self.low * people + here) * lone
+        return np.asarray(result)
 
     @cached_property
     def _contributions(self) -> npt.NDArray[np.float64]:

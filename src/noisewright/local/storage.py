@@ -21,6 +21,7 @@ HOMES = {
     "union": "noisewright.local.union:Union",
     "tree-mixture": "noisewright.local.hierarchical:TreeMixture",
     "mixture": "noisewright.local.mixture:Mixture",
+    "decoded": "noisewright.local.prior:Decoded",
     "orbits": "noisewright.local.optimise.orbits:OrbitStrategy",
     "coarse-fine": "noisewright.local.optimise.ordered:CoarseFine",
 }

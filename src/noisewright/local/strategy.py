@@ -307,8 +307,7 @@ class IndexStrategy(Strategy):
         """Σ_o y_o q_o / (q_oᵀπ)."""
         total = np.zeros(self.size)
         for start, q in self.blocks():
-            d = q @ self.prior
-            total += (tally[start : start + len(q)] / d) @ q
+            total += (tally[start : start + len(q)] / self._expected(q)) @ q
         return total
 
     def moment(self, histogram: FloatArray) -> FloatArray:
@@ -316,20 +315,24 @@ class IndexStrategy(Strategy):
         check_dense(self.size)
         result = np.zeros((self.size, self.size))
         for _, q in self.blocks():
-            d = q @ self.prior
-            result += q.T @ (q * ((q @ histogram) / d**2)[:, None])
+            result += q.T @ (q * ((q @ histogram) / self._expected(q) ** 2)[:, None])
         return result
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Σ_o Q[o,u] s_oᵀ S s_o."""
         result = np.zeros(self.size)
         for _, q in self.blocks():
-            s = q / (q @ self.prior)[:, None]
+            s = q / self._expected(q)[:, None]
             result += np.einsum("ou,ou->o", s @ quadratic, s) @ q
         return result
 
+    def _expected(self, rows: FloatArray) -> FloatArray:
+        """Prior chances of reports; one for those that never come, which then count nothing."""
+        chances = rows @ self.prior
+        return np.where(chances > 0, chances, 1.0)
+
     def blocks(self) -> Iterator[tuple[int, FloatArray]]:
-        """All rows, a bounded number at a time, leaving out reports that never happen."""
+        """All rows, a bounded number at a time."""
         step = max(1, _BLOCK_ENTRIES // max(1, self.size))
         for start in range(0, self.outputs, step):
             yield start, self.rows(start, min(start + step, self.outputs))
