@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.aggregate import Aggregate
 from noisewright.local.catalogue import MECHANISMS
 from noisewright.local.exchange import write_reports
@@ -184,3 +184,17 @@ def test_chances_that_break_the_promise_are_refused(plan, monkeypatch):
     monkeypatch.setattr(type(plan.strategy), "worst_ratio", lambda self: Fraction(1, 10))
     with pytest.raises(InvalidParameter, match="not kept"):
         replace(plan)
+
+
+def test_fifty_attributes_from_plan_to_tables(tmp_path):
+    plan = nw.plan("marginals:2^50:1", nw.Privacy(epsilon=1), model="local", people=4000)
+    assert {plan.mechanism, *(row["mechanism"] for row in plan.runners_up)} == {"fourier", "union"}
+    plan.save(tmp_path / "p.nw")
+    plan = nw.load(tmp_path / "p.nw")
+    people = np.random.default_rng(0).integers(0, 2**50, 4000)
+    collected = plan.aggregate(plan.client.randomize_many(people))
+    fitted = plan.estimate(collected, non_negative=True, population=True)
+    assert fitted.answers.min() >= 0
+    np.testing.assert_allclose(fitted.answers.reshape(50, 2).sum(axis=1), 4000)
+    with pytest.raises(TooLarge, match="tables"):
+        plan.distribution(collected)

@@ -12,6 +12,7 @@ from noisewright.local.analysis import Analysis
 from noisewright.local.catalogue import Candidate
 from noisewright.local.grams import table_gram
 from noisewright.local.optimise import Progress, optimise
+from noisewright.local.strategy import LARGEST_VECTOR
 from noisewright.workload.base import Workload
 
 OPTIMISED = "optimised"
@@ -43,6 +44,10 @@ class Search:
 def optimised(workload: Workload, epsilon: float, settings: Search) -> Candidate:
     """The best strategy found for a workload, or the reason why there is none."""
     began = time.perf_counter()
+    if workload.size > LARGEST_VECTOR:
+        return Candidate(
+            OPTIMISED, 0.0, refusal=f"{workload.size:.3g} cells are too many to search"
+        )
     try:
         found = optimise(workload, epsilon, **asdict(settings))
         analysis = Analysis(found.strategy, workload, table_gram(workload))
