@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -13,10 +16,10 @@ from noisewright.central.block import Block
 from noisewright.central.families import compile_family
 from noisewright.central.gaussian import as_one_axis
 from noisewright.central.laplace import laplace_product
-from noisewright.central.laplace_tables import _needed, _Objective, cover, laplace_tables
+from noisewright.central.laplace_tables import TablesObjective, cover, laplace_tables
 from noisewright.central.merged_cells import merged_cells
 from noisewright.central.strategy import BlockStrategy
-from noisewright.central.variance import query_variances
+from noisewright.central.variance import query_variances, unit_error
 from noisewright.central.weighted_identity import (
     PowerMean,
     TotalVariance,
@@ -57,8 +60,12 @@ def test_gradient_of_the_total_variance(text: str) -> None:
     a = WeightedIdentity(point.reshape(3, -1)).strategy
     expected = np.trace(np.linalg.inv(a.T @ a) @ asked.gram().dense())
     assert variance(point)[0] == pytest.approx(expected, rel=1e-9)
-    error = check_grad(lambda t: variance(t)[0], lambda t: variance(t)[1], point)
-    assert error < 1e-3 * np.linalg.norm(variance(point)[1])
+    assert slope_error(variance, point) < 1e-3 * np.linalg.norm(variance(point)[1])
+
+
+def slope_error(function: Callable[[np.ndarray], Any], point: np.ndarray) -> float:
+    """Distance of the stated gradient from differences of the value."""
+    return float(check_grad(lambda z: function(z)[0], lambda z: function(z)[1], point))
 
 
 @pytest.mark.parametrize("q", [1.0, 2.0, 7.5])
@@ -69,8 +76,7 @@ def test_gradient_of_means_of_powers(q: float) -> None:
     a = WeightedIdentity(point.reshape(2, -1)).strategy
     squares = ((queries @ np.linalg.pinv(a)) ** 2).sum(axis=1)
     assert mean(point)[0] == pytest.approx(np.mean(squares**q) ** (1 / q), rel=1e-9)
-    error = check_grad(lambda t: mean(t)[0], lambda t: mean(t)[1], point)
-    assert error < 1e-4 * np.linalg.norm(mean(point)[1])
+    assert slope_error(mean, point) < 1e-4 * np.linalg.norm(mean(point)[1])
 
 
 @pytest.mark.parametrize("norm", [4.0, np.inf])
@@ -223,6 +229,16 @@ def test_l1_distances_of_products_are_bounded_and_exact_for_one_factor(
     assert count > 1 or change == exact
 
 
+@pytest.mark.parametrize("text", ["allmarginals:2^5", "marginals:2^5:<=2", "marginals:3x4x2x5:<=2"])
+def test_tables_for_the_largest_error(text: str) -> None:
+    asked = workload(text)
+    sizes = asked.sizes
+    squared, largest = (laplace_tables(terms(asked, sizes), sizes, p) for p in (2.0, np.inf))
+    worst = unit_error(squared.strategy, terms(asked, sizes), np.inf, 1)
+    assert largest.unit_bound <= largest.unit_value <= worst * (1 + 1e-6)
+    assert largest.unit_value < 0.9 * np.sqrt(asked.size)  # counting cells, a total adds all
+
+
 def test_three_way_tables_of_bits() -> None:
     asked = workload("marginals:2^8:3")
     planned = laplace_tables(terms(asked, (2,) * 8), (2,) * 8)
@@ -234,10 +250,9 @@ def test_whole_tables_are_combined_by_least_squares(name: str) -> None:
     asked, sizes = MIXED[name]
     split = terms(asked, sizes)
     family = compile_family(sizes, split)
-    objective = _Objective(sizes, [t.attributes for t in split], _needed(family))
     point = np.random.default_rng(1).normal(size=len(split))
-    slope = check_grad(lambda z: objective(z)[0], lambda z: objective(z)[1], point)
-    assert slope < 1e-5
+    for q in (1.0, 3.0, 40.0):
+        assert slope_error(TablesObjective(family, [t.attributes for t in split], q), point) < 1e-5
     strategy = laplace_tables(split, sizes).strategy
     rows = []
     for block, law in zip(strategy.blocks, strategy.laws(LAW), strict=True):

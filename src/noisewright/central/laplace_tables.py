@@ -2,24 +2,26 @@
 
 Table S is measured with weight θ_S, so the L1 sensitivity is Σθ_S and an interaction T has variance
 1/Σ_{S⊇T} θ_S²/Π_{i∈S∖T} n_i (see `overlap`). The weights minimise the total variance of the
-answers asked. Besides the tables asked, larger ones that cover many of them at once are tried:
-fewer tables share the budget, and each answer adds up a few more cells. The full domain, where it
-is small, is one of them.
+answers asked, or a mean of higher powers. Besides the tables asked, larger ones that cover many of
+them at once are tried: fewer tables share the budget, and each answer adds up a few more cells. The
+full domain, where it is small, is one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from noisewright.central.block import Block
-from noisewright.central.families import Family, compile_family
+from noisewright.central.families import Family, Indices, compile_family
 from noisewright.central.gaussian import Planned
 from noisewright.central.laplace import L2_BOUND
 from noisewright.central.overlap import Table, subsets
-from noisewright.central.residual import as_product, interaction_strategy
+from noisewright.central.residual import as_counts, as_product, interaction_strategy
 from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.errors import TooLarge
@@ -32,47 +34,69 @@ _NEGLIGIBLE = 1e-3
 _COVER_CELLS = (2**4, 2**6, 2**8, 2**10, 2**12)
 _COVER_WORK = 200_000  # needed interactions × attributes beyond which covers are not searched
 _MULTIPLIER = 1024
+_NORMS = (8.0, 32.0)
+_ORDERS = (0, 1, 2)
+_RAISED = (0.03, 0.3)
+_LARGEST_NORM = 128.0  # stands for the maximum
 
 
 def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Planned:
     """Weighted whole tables for product queries; the best of several starts."""
-    family = compile_family(sizes, [as_product(term, sizes) for term in terms])
-    needed = _needed(family)
-    covers = [cover(sizes, list(needed), cells) for cells in _COVER_CELLS]
+    asked = as_counts(terms) or [as_product(term, sizes) for term in terms]
+    family = compile_family(sizes, asked)
+    covers = [cover(sizes, family.blocks, cells) for cells in _COVER_CELLS]
     tables = list(dict.fromkeys([*_candidates(family), *(t for c in covers for t in c)]))
     starts = _starts(family, tables)
     starts += [np.array([1.0 if t in set(c) else 1e-4 for t in tables]) for c in covers if c]
-    objective = _Objective(sizes, tables, needed)
+    weights = _best_weights(TablesObjective(family, tables), starts, norm)
+    strategy = _as_strategy(sizes, tables, _pruned(weights, tables, family.blocks))
+    return Planned(
+        strategy,
+        unit_error(strategy, terms, norm, 1),
+        interaction_strategy(terms, sizes, norm).unit_bound,
+        L2_BOUND,
+        f"{len(strategy.blocks)} of {len(tables)} candidate tables measured",
+    )
+
+
+def _best_weights(
+    objective: TablesObjective, starts: Sequence[FloatArray], norm: float
+) -> FloatArray:
+    """The best over all starts for the total variance, moved on from small means to large ones.
+
+    Other means want small tables that the total variance hardly measures, so those of few
+    attributes are raised too: on a logarithmic scale a weight near zero never comes back.
+    """
     found = [objective.minimise(start) for start in starts]
-    _, weights = min(found, key=lambda pair: pair[0])
-    kept = _pruned(weights, tables, needed)
+    _, best = min(found, key=lambda pair: pair[0])
+    if norm == 2:
+        return best
+    orders = np.array([len(table) for table in objective.tables])
+    raised = [np.where(orders <= most, share, 0.0) for most in _ORDERS for share in _RAISED]
+    bases = (best / best.max(), starts[0])
+    tried = [best, *(np.maximum(base, small) for base in bases for small in raised)]
+    for p in (*(p for p in _NORMS if p < norm), min(norm, _LARGEST_NORM)):
+        moved = replace(objective, q=p / 2)
+        found = [moved.minimise(start) for start in tried]
+        tried = [weights for _, weights in found]
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _as_strategy(
+    sizes: tuple[int, ...], tables: Sequence[Table], weights: FloatArray
+) -> BlockStrategy:
+    """Every table of positive weight, cell by cell, on a fine grid; L1 sensitivity one."""
     blocks = tuple(
         Block(
             table,
             tuple(np.eye(sizes[i], dtype=np.int64) for i in table),
-            _MULTIPLIER * float(kept.sum() / weight),
+            _MULTIPLIER * float(weights.sum() / weight),
             _MULTIPLIER,
         )
-        for table, weight in zip(tables, kept, strict=True)
+        for table, weight in zip(tables, weights, strict=True)
         if weight > 0
     )
-    strategy = BlockStrategy(sizes, blocks)
-    bound = interaction_strategy(terms, sizes, norm)
-    return Planned(
-        strategy,
-        unit_error(strategy, terms, norm, 1),
-        bound.unit_bound,
-        L2_BOUND,
-        f"{len(blocks)} of {len(tables)} candidate tables measured",
-    )
-
-
-def _needed(family: Family) -> dict[Table, float]:
-    """Σ over queries of what unit variance of each interaction adds: uniform references."""
-    totals = np.array([k.gram.sum() / k.gram.shape[0] ** 2 for k in family.kinds])
-    contrasts = np.array([np.trace(k.gram) - k.gram.mean() * len(k.gram) for k in family.kinds])
-    values = family.block_variances(family.contributions(totals, contrasts))
-    return dict(zip(family.blocks, values.tolist(), strict=True))
+    return BlockStrategy(sizes, blocks)
 
 
 def _candidates(family: Family) -> list[Table]:
@@ -140,41 +164,63 @@ def _starts(family: Family, tables: Sequence[Table]) -> list[FloatArray]:
     return starts
 
 
-class _Objective:
-    """log of (total variance × squared L1 sensitivity) by the logarithms of the weights."""
+@dataclass(frozen=True, eq=False)
+class TablesObjective:
+    """log of (mean of variances to the q, its q-th root, × squared L1 sensitivity) by log weights.
 
-    def __init__(
-        self, sizes: Sequence[int], tables: Sequence[Table], needed: dict[Table, float]
-    ) -> None:
-        numbers = {part: k for k, part in enumerate(needed)}
-        self.needed = np.array(list(needed.values()))
-        rows, columns, cells = [], [], []
-        for number, table in enumerate(tables):
-            for part in subsets(table):
-                if part in numbers:
-                    rows.append(numbers[part])
-                    columns.append(number)
-                    cells.append(prod(sizes[i] for i in table if i not in part))
-        self.rows, self.columns = np.array(rows), np.array(columns)
-        self.cells, self.count = np.array(cells, dtype=np.float64), len(tables)
+    Queries of one term count with their mean variance: exact for tables of counts.
+    """
 
-    def _precisions(self, weights: FloatArray) -> FloatArray:
-        values = weights[self.columns] ** 2 / self.cells
-        return np.asarray(np.bincount(self.rows, values, minlength=len(self.needed)))
+    family: Family
+    tables: Sequence[Table]
+    q: float = 1.0
 
-    def variance(self, weights: FloatArray) -> float:
-        """Total variance of the answers at unit noise."""
-        return float((self.needed / self._precisions(weights)).sum())
+    @cached_property
+    def _seen(self) -> tuple[Indices, Indices, FloatArray]:
+        """Interaction, table and cells summed, for every interaction that a table sees."""
+        numbers = {part: k for k, part in enumerate(self.family.blocks)}
+        sizes = self.family.sizes
+        found = [
+            (numbers[part], number, prod(sizes[i] for i in table if i not in part))
+            for number, table in enumerate(self.tables)
+            for part in subsets(table)
+            if part in numbers
+        ]
+        rows, columns, cells = zip(*found, strict=True)
+        return np.array(rows), np.array(columns), np.array(cells, dtype=np.float64)
+
+    @cached_property
+    def _added(self) -> FloatArray:
+        """What unit variance of an interaction adds to a term's queries: uniform references."""
+        kinds = self.family.kinds
+        totals = np.array([k.gram.sum() / k.gram.shape[0] ** 2 for k in kinds])
+        contrasts = np.array([np.trace(k.gram) - k.gram.mean() * len(k.gram) for k in kinds])
+        return self.family.contributions(totals, contrasts)
+
+    @cached_property
+    def _queries(self) -> FloatArray:
+        return np.array([term.queries for term in self.family.terms], dtype=np.float64)
+
+    def _mean(self, variances: FloatArray) -> tuple[float, FloatArray]:
+        """The mean over queries, and its derivative by the variance of every interaction."""
+        family, added = self.family, self._added
+        sums = np.bincount(family.pair_term, added * variances[family.pair_block])
+        means = sums / self._queries
+        shares, queries = means / means.max(), self._queries / self._queries.sum()
+        mean = float((queries @ shares**self.q) ** (1 / self.q))
+        weights = (shares / mean) ** (self.q - 1) / self._queries.sum()
+        return mean * float(means.max()), family.block_variances(weights[family.pair_term] * added)
 
     def __call__(self, logs: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient."""
         weights = np.exp(logs)
-        precisions = self._precisions(weights)
-        total = float((self.needed / precisions).sum())
-        slopes = -(self.needed / precisions**2)[self.rows] * 2 / self.cells
-        by_weight = np.bincount(self.columns, slopes * weights[self.columns], minlength=self.count)
-        value = np.log(total) + 2 * np.log(weights.sum())
-        gradient = weights * (by_weight / total + 2 / weights.sum())
+        rows, columns, cells = self._seen
+        precisions = np.bincount(rows, weights[columns] ** 2 / cells)
+        mean, needed = self._mean(1 / precisions)
+        slopes = -(needed / precisions**2)[rows] * 2 / cells
+        by_weight = np.bincount(columns, slopes * weights[columns], minlength=len(weights))
+        value = np.log(mean) + 2 * np.log(weights.sum())
+        gradient = weights * (by_weight / mean + 2 / weights.sum())
         return float(value), np.asarray(gradient)
 
     def minimise(self, start: FloatArray) -> tuple[float, FloatArray]:
@@ -182,16 +228,18 @@ class _Objective:
         from scipy.optimize import minimize
 
         bounds = [(-12.0, 3.0)] * len(start)
-        result = minimize(self, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds)
+        logs = np.log(np.maximum(start, np.exp(-12.0)))
+        result = minimize(self, logs, jac=True, method="L-BFGS-B", bounds=bounds)
         return float(result.fun), np.exp(np.asarray(result.x))
 
 
-def _pruned(weights: FloatArray, tables: Sequence[Table], needed: dict[Table, float]) -> FloatArray:
+def _pruned(weights: FloatArray, tables: Sequence[Table], needed: Sequence[Table]) -> FloatArray:
     """Weights without tables that hardly count, unless an interaction would go unmeasured."""
     kept = np.where(weights >= _NEGLIGIBLE * weights.max(), weights, 0.0)
+    wanted = set(needed)
     covered = {part for table, w in zip(tables, kept, strict=True) if w for part in subsets(table)}
     for number, table in enumerate(tables):
-        if not kept[number] and any(p in needed and p not in covered for p in subsets(table)):
+        if not kept[number] and any(p in wanted and p not in covered for p in subsets(table)):
             kept[number] = weights[number]
             covered.update(subsets(table))
     return kept

@@ -229,10 +229,13 @@ def _largest_sensitivity(problem: CentralProblem) -> float:
 def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
     asked, norm = problem.terms, problem.norm
     largest = _largest_sensitivity(problem)
-    if len(asked) == 1 and asked[0].factors is not None:
-        return laplace_product(asked[0], problem.sizes, norm, largest)
     options = []
-    if problem.workload.size <= _SMALL_DOMAIN:
+    if len(asked) == 1 and asked[0].factors is not None:
+        product = laplace_product(asked[0], problem.sizes, norm, largest)
+        if not problem.counts or product.unit_value <= 1.001 * (product.unit_bound or 0.0):
+            return product
+        options.append(product)
+    elif problem.workload.size <= _SMALL_DOMAIN:
         whole = as_one_axis(problem.workload)
         options.append(laplace_product(whole, (problem.workload.size,), norm, largest))
     if len(problem.sizes) > 1 and _by_tables(problem):
