@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.conditions import check_agreement, condition, fixes_total
+from noisewright.estimate.facts import Facts
 from noisewright.estimate.intervals import simultaneous_multiplier
 from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total, whole_numbers
 from noisewright.estimate.quantiles import monotone_counts, quantiles
@@ -41,6 +42,44 @@ def test_fit_keeps_a_declared_total() -> None:
         nonnegative_histogram(asked, np.zeros(6), np.ones(6), total=-1.0)
     with pytest.raises(TooLarge):
         nonnegative_histogram(workload("identity:3000000"), np.zeros(1), np.ones(1))
+
+
+def test_fit_keeps_declared_sums_and_empty_cells() -> None:
+    cvxpy = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(8)
+    asked = workload("prefix:6*identity:4+identity:6*prefix:4")
+    truth = rng.integers(0, 5, 24).astype(float)
+    possible = np.ones(24, dtype=bool)
+    possible[[3, 10]] = False
+    truth[~possible] = 0
+    rows = np.zeros((2, 24))
+    rows[0], rows[1, :8] = 1, 1
+    values = rows @ truth
+    std = rng.uniform(1, 3, asked.queries)
+    answers = asked.dense() @ truth + std * rng.normal(size=asked.queries)
+    facts = Facts(possible, rows, values)
+    fit = nonnegative_histogram(asked, answers, std, facts=facts).histogram
+    assert fit.min() >= 0
+    assert not fit[~possible].any()
+    np.testing.assert_allclose(rows @ fit, values, rtol=1e-7)
+    x = cvxpy.Variable(24)
+    cost = cvxpy.sum_squares((asked.dense() @ x - answers) / std)
+    known = [x >= 0, x[~possible] == 0, rows @ x == values]
+    best = cvxpy.Problem(cvxpy.Minimize(cost), known).solve(solver="CLARABEL")
+    found = np.sum(((asked.dense() @ fit - answers) / std) ** 2)
+    assert found == pytest.approx(best, rel=1e-5)
+    whole = facts.whole_numbers(fit, None)
+    np.testing.assert_array_equal(rows @ whole, values)
+    assert not whole[~possible].any()
+
+
+def test_declared_values_that_no_people_have_are_refused() -> None:
+    rows = np.array([[1.0, 1, 1], [1, 1, 0]])
+    check_agreement(rows, np.array([5.0, 5.0]))
+    with pytest.raises(InvalidParameter, match="contradict"):
+        check_agreement(rows, np.array([5.0, 6.0]))
+    with pytest.raises(InvalidParameter, match="contradict"):
+        check_agreement(rows, np.array([5.0, 3.0]), np.array([True, True, False]))
 
 
 @given(ARRAYS, st.floats(0.01, 100))

@@ -120,6 +120,8 @@ def test_questions_survive_storage() -> None:
         ({"cdf": "sex"}, "no order"),
         ({"cdf": "income", "by": "income"}, "twice"),
         ({"marginal": ["sex", "sex"]}, "twice"),
+        ({"marginals": 2, "of": ["sex", "age", "sex"]}, "twice"),
+        ({"cdf": "income", "by": ["sex", "sex"]}, "twice"),
         ({"marginals": 9}, "between 0 and 4"),
         ({"cdf": "age", "marginal": "sex"}, "exactly one"),
         ({"histogram": "age", "colour": "red"}, "exactly one"),

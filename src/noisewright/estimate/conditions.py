@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.workload.base import FloatArray
@@ -45,17 +46,29 @@ def condition(
     return Conditioned(better, np.sqrt(np.maximum(left, 0.0)))
 
 
-def check_agreement(rows: FloatArray, declared: FloatArray) -> None:
-    """Refuse declared values that no histogram can have together."""
+def check_agreement(
+    rows: FloatArray, declared: FloatArray, possible: npt.NDArray[np.bool_] | None = None
+) -> None:
+    """Refuse declared values that no table of people can have together."""
     solution = np.linalg.lstsq(rows, declared, rcond=None)[0]
     gap = np.abs(rows @ solution - declared).max(initial=0.0)
-    if gap > 1e-6 * (1 + np.abs(declared).max(initial=0.0)):
+    close = 1e-6 * (1 + np.abs(declared).max(initial=0.0))
+    if gap > close or not _some_table(rows if possible is None else rows[:, possible], declared):
         raise InvalidParameter(
             "invariants",
             declared.tolist(),
             "contradict one another: no table of people has all of them",
             "correct or drop one",
         )
+
+
+def _some_table(rows: FloatArray, declared: FloatArray) -> bool:
+    """Whether some x >= 0 has these sums: cells that all rows treat alike count as one."""
+    from scipy.optimize import linprog
+
+    kinds = np.unique(rows, axis=1)
+    found = linprog(np.zeros(kinds.shape[1]), A_eq=kinds, b_eq=declared, bounds=(0, None))
+    return bool(found.status != 2)
 
 
 def fixes_total(rows: FloatArray) -> bool:

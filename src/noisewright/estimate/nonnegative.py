@@ -7,15 +7,22 @@ each function says of intervals.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate.facts import Facts
 from noisewright.workload.base import FloatArray, Workload
 
 LARGEST_HISTOGRAM = 2**20
 """Cells up to which a histogram over the whole domain is fitted."""
+
+NOTHING_KNOWN = Facts()
+_EXACT = 0.02  # of the largest standard error
+_KNOWN = 1e-3
+_ROUNDS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,13 +40,13 @@ def nonnegative_histogram(
     std: FloatArray,
     total: float | None = None,
     steps: int = 5000,
-    tolerance: float = 1e-6,
-    possible: npt.NDArray[np.bool_] | None = None,
+    tolerance: float = 1e-9,
+    facts: Facts = NOTHING_KNOWN,
 ) -> NonNegativeFit:
     """Minimise Σ((w_i·x − answer_i)/std_i)² over x ≥ 0, with Σx = `total` where it is given.
 
-    Cells that are not `possible` stay empty. Accelerated projected gradient with restarts, from
-    products with the workload alone.
+    `facts` hold as well: empty cells, declared sums. Quasi-Newton steps within bounds, from
+    products with the workload alone; declared sums by multipliers, and exactly at the end.
     """
     if workload.size > LARGEST_HISTOGRAM:
         raise TooLarge(
@@ -48,30 +55,95 @@ def nonnegative_histogram(
         )
     if total is not None and not (np.isfinite(total) and total >= 0):
         raise InvalidParameter("total", total, "must be a number of people >= 0")
-    weights = 1.0 / np.where(std > 0, std, max(float(std.max()), 1.0) * 1e-3) ** 2
-    weights = weights / weights.max()
+    rows, values = facts.equalities(total, workload.size)
+    problem = _Problem(workload, answers, _weights(std, bool(len(rows))), rows, values)
+    people = float(total) if total is not None else max(0.0, float(np.abs(answers).max()))
+    x = np.full(workload.size, people / workload.size)
+    used = 0
+    for _ in range(_ROUNDS if len(rows) else 1):
+        x, count = problem.minimise(x, facts.possible, steps - used, tolerance)
+        used += count
+        if used >= steps or problem.tighten(x):
+            break
+    project = facts.projector(total)
+    x = project(x)
+    moved = project(x - problem.slope(x) / problem.curvature)
+    breach = float(np.linalg.norm(moved - x) / max(float(np.linalg.norm(x)), 1.0))
+    return NonNegativeFit(x, breach, used)
 
-    def gradient(x: FloatArray) -> FloatArray:
-        return np.asarray(workload.rmatvec(weights * (workload.matvec(x) - answers)))
 
-    curvature = _largest_curvature(workload, weights)
-    start = np.full(workload.size, max(float(total or 0.0), 0.0) / workload.size)
-    x = momentum = start
-    speed, breach, step = 1.0, np.inf, 0
-    for step in range(1, steps + 1):
-        slope = gradient(momentum)
-        moved = _project(momentum - slope / curvature, total, possible)
-        faster = (1 + np.sqrt(1 + 4 * speed**2)) / 2
-        if float((momentum - moved) @ (moved - x)) > 0:  # the momentum points uphill: restart
-            faster = 1.0
-        change = moved - x
-        momentum, x, speed = moved + (speed - 1) / faster * change, moved, faster
-        if (
-            step % 20 == 0
-            and (breach := _breach(x, gradient(x), curvature, total, possible)) < tolerance
-        ):
-            return NonNegativeFit(x, breach, step)
-    return NonNegativeFit(x, _breach(x, gradient(x), curvature, total, possible), steps)
+def _weights(std: FloatArray, known: bool) -> FloatArray:
+    """1/std², bounded: (nearly) exact answers make the problem stiff, and are facts if known."""
+    largest = max(float(std.max()), np.finfo(float).tiny)
+    weights = (largest / np.maximum(std, largest * _EXACT)) ** 2
+    return np.where(std < largest * _KNOWN, 0.0, weights) if known else weights
+
+
+class _Problem:
+    """The sum of squares, and declared sums by multipliers and a penalty."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        answers: FloatArray,
+        weights: FloatArray,
+        rows: FloatArray,
+        values: FloatArray,
+    ) -> None:
+        self.workload, self.answers, self.weights = workload, answers, weights
+        self.rows, self.values = rows, values
+        self.curvature = max(_largest_curvature(workload, weights), np.finfo(float).tiny)
+        self.multipliers = np.zeros(len(rows))
+        self.penalty = self.curvature / max(float((rows**2).sum()), 1.0)
+
+    def slope(self, x: FloatArray) -> FloatArray:
+        """Gradient of half the sum of squares."""
+        return np.asarray(self.workload.rmatvec(self.weights * self._residual(x)))
+
+    def _residual(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self.workload.matvec(x) - self.answers)
+
+    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
+        """Value and gradient, scaled to curvature one."""
+        residual = self._residual(x)
+        value = 0.5 * float(self.weights @ residual**2)
+        slope = np.asarray(self.workload.rmatvec(self.weights * residual))
+        if len(self.rows):
+            gap = self.rows @ x - self.values
+            value += float(self.multipliers @ gap) + 0.5 * self.penalty * float(gap @ gap)
+            slope = slope + self.rows.T @ (self.multipliers + self.penalty * gap)
+        return value / self.curvature, slope / self.curvature
+
+    def minimise(
+        self,
+        start: FloatArray,
+        possible: npt.NDArray[np.bool_] | None,
+        steps: int,
+        tolerance: float,
+    ) -> tuple[FloatArray, int]:
+        """The best point within bounds, and the steps it took."""
+        from scipy.optimize import Bounds, minimize
+
+        top = np.full(start.size, np.inf) if possible is None else np.where(possible, np.inf, 0.0)
+        settings: dict[str, Any] = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 30}
+        settings |= {"ftol": 1e-15, "gtol": tolerance * max(1.0, float(start.max()))}
+        found = minimize(
+            self,
+            np.minimum(start, top),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(np.zeros(start.size), top),
+            options=cast(Any, settings),
+        )
+        return np.asarray(found.x), max(1, int(found.nit))
+
+    def tighten(self, x: FloatArray) -> bool:
+        """Move the multipliers by what is still missing; whether hardly anything is."""
+        if not len(self.rows):
+            return True
+        gap = self.rows @ x - self.values
+        self.multipliers = self.multipliers + self.penalty * gap
+        return bool(np.abs(gap).max() <= 1e-7 * (1 + np.abs(self.values).max()))
 
 
 def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
@@ -83,28 +155,6 @@ def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
         vector = np.asarray(workload.rmatvec(weights * workload.matvec(vector)))
         value = float(np.linalg.norm(vector))
     return 1.05 * value
-
-
-def _breach(
-    x: FloatArray,
-    slope: FloatArray,
-    curvature: float,
-    total: float | None,
-    possible: npt.NDArray[np.bool_] | None,
-) -> float:
-    """How far a gradient step would still move the solution, relative to its size."""
-    moved = _project(x - slope / curvature, total, possible)
-    return float(np.linalg.norm(moved - x) / max(float(np.linalg.norm(x)), 1.0))
-
-
-def _project(
-    x: FloatArray, total: float | None, possible: npt.NDArray[np.bool_] | None
-) -> FloatArray:
-    if possible is not None:
-        inside = np.zeros_like(x)
-        inside[possible] = _project(x[possible], total, None)
-        return inside
-    return np.maximum(x, 0.0) if total is None else project_to_total(x, total)
 
 
 def project_to_total(values: FloatArray, total: float) -> FloatArray:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.errors import TooLarge
+from noisewright.estimate.conditions import fixes_total
+from noisewright.estimate.facts import Facts
 from noisewright.estimate.nonnegative import (
     LARGEST_HISTOGRAM,
     nonnegative_histogram,
@@ -20,6 +22,9 @@ from noisewright.planning.central import CentralPlan
 from noisewright.workload import Identity, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
+
+Declared = tuple[FloatArray, FloatArray]
+"""Sums over cells, one per row, and their declared values."""
 
 _STEPS = 200
 _SCAN_ENTRIES = 2**24
@@ -41,18 +46,43 @@ def check_fit(plan: CentralPlan) -> None:
 
 
 def fitted(
-    plan: CentralPlan, answers: FloatArray, std: FloatArray, total: float | None, integer: bool
+    plan: CentralPlan, answers: FloatArray, std: FloatArray, declared: Declared, integer: bool
 ) -> FloatArray:
-    """The answers of the non-negative histogram (of whole numbers) that agrees best with them."""
+    """The answers of the non-negative histogram (of whole numbers) that agrees best with them.
+
+    `declared` holds sums over cells and their values. Under replace-one neighbours the number of
+    people is public, so that it is kept as well.
+    """
+    total = _public_total(plan, answers, declared)
     if by_tables(plan):
         return _tables(plan, answers, std, total, integer)
     domain, asked = plan.domain, plan.plain_workload
     possible = domain.possible(domain.names) if domain is not None and domain.boxes else None
-    found = nonnegative_histogram(asked, answers, std, total, possible=possible).histogram
+    rows, values = declared
+    if len(rows) and total is not None and not fixes_total(rows):
+        rows, values = np.vstack([rows, np.ones(rows.shape[1])]), np.append(values, total)
+    facts = Facts(possible, rows, values) if len(rows) else Facts(possible)
+    found = nonnegative_histogram(asked, answers, std, total, facts=facts).histogram
     if integer:
-        kept = slice(None) if possible is None else possible
-        found[kept] = whole_numbers(found[kept], None if total is None else round(total))
+        found = facts.whole_numbers(found, total)
     return np.asarray(asked.matvec(found), dtype=np.float64)
+
+
+def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) -> float | None:
+    """The number of people, declared or public under the plan's promise; None where private."""
+    rows, values = declared
+    for row, value in zip(rows, values, strict=True):
+        if (row == 1).all():
+            return float(value)
+    if plan.privacy.neighbours != "replace-one":
+        return None
+    start = 0
+    for term in plan.terms:
+        if _is_counts(term):
+            said = answers[start : start + term.queries].sum() / term.weight
+            return max(0.0, float(np.rint(said)))
+        start += term.queries
+    return None
 
 
 def _tables(

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.conditions import check_agreement, condition, fixes_total
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.fitting import by_tables, check_fit, fitted, only_sums
+from noisewright.planning.fitting import Declared, by_tables, check_fit, fitted, only_sums
 from noisewright.planning.release import Bounds, Release
 from noisewright.workload.base import FloatArray
 
@@ -56,14 +57,14 @@ def post_process(
         plan, invariants=invariants, non_negative=non_negative or integer, suppress=suppress
     )
     answers, std = release.answers.copy(), release.std.copy()
-    total = None
+    declared: Declared = np.zeros((0, 0)), np.zeros(0)
     if invariants:
-        answers, std, total = _condition(plan, release, dict(invariants))
+        answers, std, declared = _condition(plan, release, dict(invariants))
     scale = np.divide(std, release.std, out=np.zeros_like(std), where=release.std > 0)
     half, wide = release.halfwidth * scale, release.simultaneous_halfwidth * scale
     centre = answers
     if non_negative or integer:
-        answers = fitted(plan, answers, std, total, integer)
+        answers = fitted(plan, answers, std, declared, integer)
     floor = 0.0 if (non_negative or integer) and only_sums(plan) else -np.inf
     bounds = Bounds(
         *(_around(centre, answers, width, floor) for width in (half, wide)),
@@ -103,7 +104,7 @@ def check_steps(
     if not invariants:
         return
     _, rows, declared = _declared(plan, invariants)
-    check_agreement(rows, declared)
+    check_agreement(rows, declared, _possible(plan))
     if fixes_total(rows) and plan.privacy.neighbours != "replace-one":
         raise InvalidParameter(
             "invariants",
@@ -134,14 +135,18 @@ def _declared(
     return numbers, rows, np.array([float(value) for value in invariants.values()])
 
 
+def _possible(plan: CentralPlan) -> npt.NDArray[np.bool_] | None:
+    domain = plan.domain
+    return domain.possible(domain.names) if domain is not None and domain.boxes else None
+
+
 def _condition(
     plan: CentralPlan, release: Release, invariants: Mapping[str, float]
-) -> tuple[FloatArray, FloatArray, float | None]:
+) -> tuple[FloatArray, FloatArray, Declared]:
     numbers, rows, declared = _declared(plan, invariants)
     cross = covariance_with(plan, numbers)
     found = condition(release.answers, release.std**2, cross, numbers, rows, declared)
-    sums = [number for number, row in zip(numbers, rows, strict=True) if (row == 1).all()]
-    return found.answers, found.std, float(found.answers[sums[0]]) if sums else None
+    return found.answers, found.std, (rows, declared)
 
 
 def _check_cross(plan: CentralPlan) -> None:

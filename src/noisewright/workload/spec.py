@@ -118,9 +118,10 @@ def _tables(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[tuple[s
         return [("total", OnAttributes(domain.shape, (), Total(1)))]
     if kind == "count":
         return [_predicate(str(value), entry.get("label"), domain)]
-    by = _names(entry.get("by", []))
+    by = _each_once("by", _names(entry.get("by", [])))
     if kind == "marginals":
-        among = _names(entry.get("of", list(domain.names)))
+        among = _each_once("marginals", [*_names(entry.get("of", list(domain.names))), *by])
+        among = among[: len(among) - len(by)]
         ways = int(value)
         if not 0 <= ways <= len(among):
             raise InvalidParameter("marginals", ways, f"must lie between 0 and {len(among)}")
@@ -129,8 +130,7 @@ def _tables(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[tuple[s
     bases: dict[str, type[Atom]] = dict.fromkeys(by, Identity)
     special: type[Atom] = _ORDERED.get(kind, Identity)
     asked = _names(value)
-    if set(asked) & set(by) or len(set(asked)) < len(asked):
-        raise InvalidParameter(kind, [*asked, *by], "names an attribute twice", "name each once")
+    _each_once(kind, [*asked, *by])
     for name in asked:
         if special is not Identity and not domain[name].ordered:
             raise InvalidParameter(
@@ -141,6 +141,12 @@ def _tables(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[tuple[s
 
 def _names(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [str(name) for name in value]
+
+
+def _each_once(kind: str, names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise InvalidParameter(kind, names, "names an attribute twice", "name each once")
+    return names
 
 
 def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> tuple[str, Workload]:
