@@ -52,7 +52,7 @@ def test_no_groups_of_cells_have_a_larger_nuclear_norm(seed: int, kept: int) -> 
 
 
 @given(seed=st.integers(0, 10_000), cells=st.integers(1, 12), rows=st.integers(1, 15))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_strategy_has_a_larger_nuclear_norm(seed: int, cells: int, rows: int) -> None:
     rng = np.random.default_rng(seed)
     scales, vectors = falling(rng, int(rng.integers(1, cells + 1)), cells)
@@ -63,7 +63,7 @@ def test_no_strategy_has_a_larger_nuclear_norm(seed: int, cells: int, rows: int)
 
 
 @given(seed=st.integers(0, 10_000), cells=st.integers(1, 8), queries=st.integers(1, 8))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_no_strategy_beats_the_bound(seed: int, cells: int, queries: int) -> None:
     rng = np.random.default_rng(seed)
     w = rng.integers(-1, 3, size=(queries, cells)).astype(float)

@@ -23,7 +23,7 @@ FAMILIES: dict[str, tuple[Any, str]] = {
     "cells": ("identity:6", "auto"),
     "merged cells": (np.array([[1, 1, 0, -1, 0], [0, 2, 1, 0, 0]], dtype=float), "auto"),
     "few queries": (RANDOM, "auto"),
-    "factor by factor": ("prefix:20*identity:2*prefix:60", "auto"),
+    "factor by factor": ("prefix:46*prefix:47", "auto"),
     "attributes at once": ("prefix:8*total:2*ranges:10", "auto"),
     "tables": (Marginals.of_order((2, 3, 2, 2, 5, 2, 3), 1), "auto"),
     "one cell": ("prefix:1", "auto"),
@@ -92,7 +92,7 @@ def test_releases_have_the_variance_forecast_and_no_bias(name: str) -> None:
     x = np.random.default_rng(2).integers(0, 50, size=made.workload.size)
     errors = repeated(made, x, seed=3, releases=releases) - made.workload.matvec(x)
     # A sum of Laplace errors has kurtosis at most 6, so the sample variance has relative deviation
-    # at most √(5/N). Six deviations each way for at most 1,200 queries a case: false alarms of the
+    # at most √(5/N). Six deviations each way for at most 2,200 queries a case: false alarms of the
     # whole test below 1e-4, heavier tails of squares included.
     expected = made.variances
     seen = expected > 0
