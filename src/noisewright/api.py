@@ -11,8 +11,9 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning import make, store, together
 from noisewright.planning.compare import Comparison, compare_central
+from noisewright.planning.fitness import plan_for_targets
 from noisewright.planning.sums import SumsPlan
-from noisewright.planning.targets import Fit, Target, fit_budget
+from noisewright.planning.targets import Fit, Target
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Workload, workload
@@ -55,17 +56,22 @@ def plan_for(
     pure: bool = False,
     delta: float | None = None,
     neighbours: Neighbours = "add-remove",
-    **choices: Any,
+    error: str | float = "rmse",
+    mechanism: str = "auto",
+    domain: Domain | None = None,
 ) -> Fit:
     """The plan with the smallest budget that keeps every error below its target.
 
     The budget is ε at `delta` where that is given, ε alone with `pure`, and ρ (zCDP) otherwise.
+    Where targets limit the largest errors, a strategy made for just these limits is tried as well.
     """
     if pure and delta is not None:
         raise InvalidParameter("delta", delta, "cannot be combined with pure privacy", "drop one")
     start: dict[str, Any] = {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
-    return fit_budget(plan(queries, privacy, **choices), targets)
+    norm = make.error_norm(error)
+    found = plan_for_targets(workload(queries), targets, privacy, norm, mechanism, domain)
+    return replace(found, plan=_equipped(found.plan))
 
 
 def plan_together(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.planning.compare import compare_central
 from noisewright.planning.make import plan
@@ -92,3 +93,39 @@ def test_comparisons_list_every_mechanism_best_first(text: str, privacy: Privacy
 def test_baselines_are_never_chosen_by_themselves() -> None:
     assert plan("identity:5", Privacy(rho=1)).mechanism == "gaussian-strategy"
     assert plan("prefix:5", Privacy(rho=1), mechanism="gaussian").mechanism == "gaussian"
+
+
+FITNESS = nw.Domain(
+    [
+        nw.Numeric("income", list(range(0, 130, 10)), outside="clip"),
+        nw.Categorical("region", ["N", "E", "S"]),
+        nw.Categorical("sex", ["F", "M"]),
+    ]
+)
+
+
+def test_targets_shape_the_strategy() -> None:
+    asked = {"queries": [{"cdf": "income", "by": "region"}, {"marginals": 2}, {"total": True}]}
+    questions = nw.Workload.from_spec(asked, FITNESS)
+    targets = [Target.parse("sex*region: 4"), Target("max", 25.0)]
+    found = nw.plan_for(questions, targets)
+    plain = fit_budget(plan(questions, Privacy(rho=1.0)), targets)
+    assert found.plan.privacy.rho < 0.9 * plain.plan.privacy.rho
+    largest = {name: error for name, _, _, error, *_ in found.plan.table_errors()}
+    assert largest["region × sex"] <= 4 * (1 + 1e-9)
+    assert max(largest.values()) <= 25 * (1 + 1e-9)
+    limits = {"region × sex": 4.0}
+    tightest = max(error / limits.get(name, 25.0) for name, error in largest.items())
+    assert tightest == pytest.approx(1, rel=1e-6)
+    ratio = found.plan.forecast().ratio
+    assert ratio is not None
+    assert ratio >= 1
+
+
+def test_a_target_finds_the_cdf_of_its_attributes() -> None:
+    asked = {"queries": [{"cdf": "income", "by": "region"}, {"marginal": ["sex"]}]}
+    questions = nw.Workload.from_spec(asked, FITNESS)
+    found = nw.plan_for(questions, [Target.parse("income*region: 5% of 1000")])
+    assert found.binding.table == "income*region"
+    largest = {name: error for name, _, _, error, *_ in found.plan.table_errors()}
+    assert largest["cdf of income × region"] == pytest.approx(50, rel=1e-6)

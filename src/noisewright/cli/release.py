@@ -113,7 +113,9 @@ def _show(released: Any, output: str, beside: str) -> None:
 def show_answers(title: str, released: Any, caption: str) -> None:
     """The first answers, with the half-widths of their intervals."""
     rows = [
-        (label, f"{answer:,.1f}", f"± {half:,.1f}", f"± {wide:,.1f}")
+        (label, "left out", "", "")
+        if answer != answer
+        else (label, f"{answer:,.1f}", f"± {half:,.1f}", f"± {wide:,.1f}")
         for label, answer, half, wide in zip(
             released.labels[:SHOWN],
             released.answers,

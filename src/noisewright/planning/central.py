@@ -158,6 +158,11 @@ class CentralPlan:
         """The plan's own error, in the sense it was planned for, weights included."""
         return mean_error(np.sqrt(self.variances) * self._weights(), self.norm)
 
+    @property
+    def unit_error(self) -> float:
+        """The plan's own error per unit of noise at sensitivity one."""
+        return self.achieved / self._unit_noise_deviation()
+
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
         std = np.sqrt(self.variances)

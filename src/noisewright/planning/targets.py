@@ -119,17 +119,41 @@ def _error(plan: CentralPlan, target: Target) -> float:
     return max(float(part.max()) if target.measure == "max" else mean_error(part, 2), 1e-300)
 
 
+def table_limits(plan: CentralPlan, targets: Sequence[Target]) -> list[float | None]:
+    """The smallest limit on the largest error of each of the plan's tables, where there is one."""
+    limits: list[float | None] = [None] * len(plan.tables())
+    for target in targets:
+        if target.measure == "max":
+            named = range(len(limits)) if target.table is None else [_number(plan, target.table)]
+            for k in named:
+                limits[k] = min(limits[k] or np.inf, target.limit)
+    return limits
+
+
 def _rows(plan: CentralPlan, table: str) -> slice:
-    """The queries of a named table; `a*b` also finds `a × b` and tables of the same attributes."""
-    start, names = 0, []
-    for found in plan.tables():
-        names.append(found.name)
-        if _key(found.name) == _key(table):
-            return slice(start, start + found.queries)
-        start += found.queries
+    """The queries of a named table."""
+    counts = [found.queries for found in plan.tables()]
+    number = _number(plan, table)
+    return slice(sum(counts[:number]), sum(counts[: number + 1]))
+
+
+def _number(plan: CentralPlan, table: str) -> int:
+    """The place of a table: by its name, or by its attributes in any order (`a*b` is `a × b`).
+
+    `income*region` also finds the CDF of income by region, where no table of counts is asked.
+    """
+    names = [found.name for found in plan.tables()]
+    for key in (_key, _attributes):
+        for number, name in enumerate(names):
+            if key(name) == key(table):
+                return number
     raise InvalidParameter(
         "target", table, "names no table of the plan", f"choose one of {', '.join(names[:20])}"
     )
+
+
+def _attributes(name: str) -> tuple[str, ...]:
+    return tuple(sorted(re.sub(r"^(cdf|ranges) of ", "", part) for part in _key(name)))
 
 
 def _key(name: str) -> tuple[str, ...]:
