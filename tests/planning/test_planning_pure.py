@@ -85,9 +85,15 @@ def test_one_block_on_one_axis_has_the_tight_replace_one_sensitivity(name: str) 
     assert made.sensitivity == pytest.approx(float(largest * scale), rel=1e-12)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_releases_have_the_variance_forecast_and_no_bias(name: str) -> None:
-    made = planned(name)
+MOVED = ("sums of cells", "cells", "attributes at once", "tables", "few queries")
+
+
+@pytest.mark.parametrize(
+    ("name", "neighbours"),
+    [(name, "add-remove") for name in FAMILIES] + [(name, "replace-one") for name in MOVED],
+)
+def test_releases_have_the_variance_forecast_and_no_bias(name: str, neighbours: str) -> None:
+    made = planned(name, neighbours)
     releases = 4000
     x = np.random.default_rng(2).integers(0, 50, size=made.workload.size)
     errors = repeated(made, x, seed=3, releases=releases) - made.workload.matvec(x)

@@ -8,7 +8,7 @@ cumulative queries). The problem is not convex. Many starts race for a few steps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import chain, pairwise
@@ -47,7 +47,7 @@ class WeightedIdentity:
 
     @cached_property
     def _norms(self) -> FloatArray:
-        return np.asarray(1 + self.rows.sum(axis=0))
+        return np.asarray(1 + np.abs(self.rows).sum(axis=0))
 
     @property
     def strategy(self) -> FloatArray:
@@ -60,7 +60,7 @@ class WeightedIdentity:
         if not len(self.rows):
             return np.eye(count, dtype=np.int64)
         real = self.strategy
-        whole = np.rint(real * (2.0**bits / real.max())).astype(np.int64)
+        whole = np.rint(real * (2.0**bits / np.abs(real).max())).astype(np.int64)
         whole[:count] = np.maximum(whole[:count], np.eye(count, dtype=np.int64))
         return np.asarray(whole)
 
@@ -80,12 +80,16 @@ class TotalVariance:
     def __call__(self, flat: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient."""
         t = flat.reshape(-1, len(self.diagonal))
-        s = 1 + t.sum(axis=0)
+        value, by_rows, by_norms = self.slopes(t, 1 + t.sum(axis=0))
+        return value, (by_rows + by_norms).ravel()
+
+    def slopes(self, t: FloatArray, s: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The value, and its derivatives by the rows T and by the norms s on their own."""
         kt = np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
         product = self.gram.matvec((kt * s).T).T * s
         by_cell = s**2 * self.diagonal - np.einsum("ij,ij->j", product, t)
-        gradient = -2 * (product - (product @ t.T) @ kt) + 2 * by_cell / s
-        return float(by_cell.sum()), gradient.ravel()
+        by_rows = -2 * (product - (product @ t.T) @ kt)
+        return float(by_cell.sum()), by_rows, 2 * by_cell / s
 
     def descend(self, start: FloatArray, steps: int) -> tuple[float, FloatArray]:
         """The value and the rows after so many steps of L-BFGS.
@@ -164,18 +168,25 @@ def weighted_identity(
     `sizes` are the attributes whose product the cells are, where they are several; `starts` are
     tried besides the usual ones.
     """
-    variance = TotalVariance(gram)
-    tried = chain(starts, _starts(sizes or (gram.size,)))
-    raced = [variance.descend(start, _FIRST_STEPS) for start in tried]
-    raced.sort(key=lambda pair: pair[0])
-    finalists = next((count for cells, count in _FINALISTS if gram.size <= cells), 1)
-    finished = [variance.descend(rows, _MOST_STEPS) for _, rows in raced[:finalists]]
-    plain = (gram.trace() * (1 - 1e-9), np.zeros((0, gram.size)))
-    _, rows = min([plain, *finished], key=lambda pair: pair[0])
+    tried = chain(starts, usual_starts(sizes or (gram.size,)))
+    value, rows = race(TotalVariance(gram), tried, gram.size)
+    if value > gram.trace() * (1 - 1e-9):
+        rows = rows[:0]
     return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])
 
 
-def _starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
+def race(
+    variance: TotalVariance, starts: Iterable[FloatArray], cells: int
+) -> tuple[float, FloatArray]:
+    """The best value and rows: a few steps from every start, then many from the best."""
+    raced = [variance.descend(start, _FIRST_STEPS) for start in starts]
+    raced.sort(key=lambda pair: pair[0])
+    finalists = next((count for most, count in _FINALISTS if cells <= most), 1)
+    finished = [variance.descend(rows, _MOST_STEPS) for _, rows in raced[:finalists]]
+    return min(finished, key=lambda pair: pair[0], default=(np.inf, np.zeros((0, cells))))
+
+
+def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     """Hierarchies over one attribute, grids over several, and seeded random rows."""
     cells = prod(sizes)
     if cells < 2:

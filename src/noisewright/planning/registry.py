@@ -23,6 +23,7 @@ from noisewright.central.gaussian import (
     replaced_product,
 )
 from noisewright.central.laplace import laplace_product
+from noisewright.central.laplace_replaced import MOST_CELLS, replaced_laplace
 from noisewright.central.laplace_tables import laplace_tables
 from noisewright.central.replaced import PAIR_CELLS
 from noisewright.central.residual import (
@@ -40,7 +41,7 @@ from noisewright.central.unions import (
     refuses_union,
     split_strategy,
 )
-from noisewright.central.variance import JOINT_LIMIT
+from noisewright.central.variance import JOINT_LIMIT, unit_error
 from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.noise import SCALE_LIMIT
@@ -227,25 +228,41 @@ def _largest_sensitivity(problem: CentralProblem) -> float:
 
 
 def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
+    options = _laplace_options(problem)
+    if problem.privacy.neighbours == "replace-one":
+        options = [_replaced(problem, planned) for planned in options]
+        if 1 < problem.workload.size <= MOST_CELLS:
+            exact = problem.workload, problem.sizes, problem.norm, _largest_sensitivity(problem)
+            options.append(replaced_laplace(*exact))
+    best = min(options, key=lambda planned: planned.unit_value)
+    known = max(options, key=lambda planned: planned.unit_bound or 0.0)
+    return replace(best, unit_bound=known.unit_bound, certificate=known.certificate)
+
+
+def _replaced(problem: CentralProblem, planned: Planned) -> Planned:
+    """A plan for added people, valued for replaced ones; its bound does not hold for them."""
+    joint = planned.strategy.sizes != problem.sizes
+    asked = [as_one_axis(problem.workload)] if joint else problem.terms
+    value = unit_error(planned.strategy, asked, problem.norm, 1, "replace-one")
+    told = "planned for added people, under the sensitivity of replaced ones"
+    return Planned(planned.strategy, value, None, "none", told, "replace-one")
+
+
+def _laplace_options(problem: CentralProblem) -> list[Planned]:
     asked, norm = problem.terms, problem.norm
     largest = _largest_sensitivity(problem)
+    whole = as_one_axis(problem.workload), (problem.workload.size,), norm, largest
     options = []
     if len(asked) == 1 and asked[0].factors is not None:
         product = laplace_product(asked[0], problem.sizes, norm, largest)
         if not problem.counts or product.unit_value <= 1.001 * (product.unit_bound or 0.0):
-            return product
+            return [product]
         options.append(product)
     elif problem.workload.size <= _SMALL_DOMAIN:
-        whole = as_one_axis(problem.workload)
-        options.append(laplace_product(whole, (problem.workload.size,), norm, largest))
+        options.append(laplace_product(*whole))
     if len(problem.sizes) > 1 and _by_tables(problem):
         options.append(laplace_tables(asked, problem.sizes, norm))
-    if not options:
-        whole = as_one_axis(problem.workload)
-        options.append(laplace_product(whole, (problem.workload.size,), norm, largest))
-    best = min(options, key=lambda planned: planned.unit_value)
-    known = max(options, key=lambda planned: planned.unit_bound or 0.0)
-    return replace(best, unit_bound=known.unit_bound, certificate=known.certificate)
+    return options or [laplace_product(*whole)]
 
 
 def _asked(problem: CentralProblem) -> tuple[list[Term], tuple[int, ...], float, str]:

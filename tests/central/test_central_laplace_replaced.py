@@ -1,0 +1,103 @@
+"""Pure privacy for replaced people: a public total, rows of both signs, bounds over pairs."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import check_grad
+
+from noisewright.central.laplace_replaced import (
+    PublicTotal,
+    ShiftedGram,
+    replaced_bound,
+    replaced_laplace,
+    signed_identity,
+)
+from noisewright.central.weighted_identity import WeightedIdentity
+from noisewright.workload import workload
+
+TEXTS = ["prefix:7", "identity:5", "ranges:4", "prefix:3*prefix:3", "marginals:2^3:2"]
+
+
+def distance(a: np.ndarray) -> float:
+    """Largest L1 distance of two columns."""
+    return float(max(np.abs(a - a[:, [j]]).sum(axis=0).max() for j in range(a.shape[1])))
+
+
+def known_total_error(w: np.ndarray, a: np.ndarray) -> float:
+    """Root mean square error per unit of noise on A, when the total is known: least squares."""
+    basis = np.linalg.qr(np.column_stack([np.ones(w.shape[1]), np.eye(w.shape[1])[:, 1:]]))[0][
+        :, 1:
+    ]
+    return float(np.linalg.norm(w @ basis @ np.linalg.pinv(a @ basis)) / np.sqrt(len(w)))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_variance_under_a_public_total_and_its_gradient(text: str) -> None:
+    asked = workload(text)
+    n = asked.size
+    point = np.random.default_rng(0).random((2, 2, n))
+    point[1] *= point[0] < 0.5
+    point[0] *= point[1] == 0
+    a = WeightedIdentity(point[0] - point[1]).strategy
+    variance = PublicTotal(asked.gram())
+    expected = known_total_error(asked.dense(), a) ** 2 * asked.queries
+    assert variance(point.ravel())[0] == pytest.approx(expected, rel=1e-9)
+    inside = point.ravel() + 0.1
+    error = check_grad(lambda z: variance(z)[0], lambda z: variance(z)[1], inside)
+    assert error < 1e-4 * (1 + np.linalg.norm(variance(inside)[1]))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_shifted_queries_have_the_shifted_gram_matrix(text: str) -> None:
+    asked = workload(text)
+    z = np.random.default_rng(1).random(asked.size)
+    gram = ShiftedGram(asked.gram(), z)
+    w = asked.dense() @ (np.eye(asked.size) - np.outer(z, np.ones(asked.size)))
+    np.testing.assert_allclose(gram.dense(), w.T @ w, atol=1e-9)
+    np.testing.assert_allclose(gram.diagonal(), np.diagonal(w.T @ w), atol=1e-9)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_plans_have_the_error_of_least_squares_and_beat_plain_counts(text: str) -> None:
+    asked = workload(text)
+    planned = replaced_laplace(asked, (asked.size,), 2)
+    (block,) = planned.strategy.blocks
+    a = block.factors[0][:-1].astype(float)
+    assert (block.factors[0][-1] == block.factors[0][-1, 0]).all()
+    expected = known_total_error(asked.dense(), a) * distance(a)
+    assert planned.unit_value == pytest.approx(expected, rel=1e-4)
+    cells = known_total_error(asked.dense(), np.eye(asked.size)) * 2
+    assert planned.unit_bound <= planned.unit_value <= cells * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("text", "best"), [("identity:2", 1.0), ("prefix:2", 0.5**0.5)])
+def test_two_cells_are_one_count(text: str, best: float) -> None:
+    """With the total known, one of the two counts decides both."""
+    planned = replaced_laplace(workload(text), (2,), 2)
+    assert planned.unit_value == pytest.approx(best, rel=2e-3)
+    assert planned.unit_bound == pytest.approx(best, rel=1e-3)
+
+
+@given(seed=st.integers(0, 10_000), cells=st.integers(2, 6), queries=st.integers(1, 6))
+@settings(max_examples=15, deadline=None)
+def test_no_strategy_beats_the_bound(seed: int, cells: int, queries: int) -> None:
+    rng = np.random.default_rng(seed)
+    w = rng.integers(-1, 3, size=(queries, cells)).astype(float)
+    w[0] = np.arange(cells)
+    bound, _ = replaced_bound(workload(w), 2)
+    for a in (w, np.eye(cells), np.concatenate([np.eye(cells), rng.normal(size=(2, cells))])):
+        assert bound <= known_total_error(w, a) * distance(a) * (1 + 1e-6)
+
+
+def test_bounds_beyond_pairs_hold_too() -> None:
+    asked = workload("prefix:60")
+    bound, _ = replaced_bound(asked, 2)
+    pairs = len(list(combinations(range(60), 2)))
+    assert pairs > 1024
+    found = signed_identity(asked.gram(), (60,)).strategy
+    assert bound <= known_total_error(asked.dense(), found) * distance(found)
