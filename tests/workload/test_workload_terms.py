@@ -42,6 +42,15 @@ def test_quadratic_forms_match_the_matrix(text: str) -> None:
     np.testing.assert_allclose(row_quadratics(w, g), np.diag(m @ g @ m.T), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("text", ["allmarginals:2^7", "prefix:10*identity:3*ranges:4"])
+def test_quadratic_forms_of_products_in_halves(text: str) -> None:
+    w = workload(text)
+    root = np.random.default_rng(6).normal(size=(w.size, w.size))
+    g, m = root @ root.T, w.dense()
+    expected = np.einsum("ij,jk,ik->i", m, g, m, optimize=True)
+    np.testing.assert_allclose(row_quadratics(w, g), expected, rtol=1e-9)
+
+
 def test_a_workload_of_another_size_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="cells where the domain has"):
         terms(workload("prefix:8"), (3, 2))

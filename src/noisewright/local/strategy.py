@@ -205,8 +205,12 @@ class Strategy(ABC):
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """Covariance of x̂ when the true histogram is `histogram`, dense."""
         check_dense(self.size)
-        half = self.information.solve(self.moment(histogram))
-        spread = self.information.solve(half.T)
+        people = float(histogram.sum())
+        if np.allclose(histogram, people * self.prior, rtol=1e-12, atol=0.0):
+            spread = people * self.information.solve(np.eye(self.size))  # the moment is N X
+        else:
+            half = self.information.solve(self.moment(histogram))
+            spread = self.information.solve(half.T)
         return np.asarray(spread - self._seen(np.diag(histogram)))
 
     def _seen(self, matrix: FloatArray) -> FloatArray:

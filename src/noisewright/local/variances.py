@@ -15,6 +15,7 @@ from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.histogram import CentredStrategy
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.tables import TableData, TableStrategy
+from noisewright.workload.algebra import Kron
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_squares
 
@@ -56,8 +57,10 @@ def _work(strategy: Strategy, workload: Workload) -> int:
         return 0
     if isinstance(strategy, HadamardResponse) and large:
         return 0
-    each = 2**6 * max(workload.size, strategy.counters) if large else workload.size**2
-    return workload.queries * each
+    if large:
+        return workload.queries * 2**6 * max(workload.size, strategy.counters)
+    shared = 64 if isinstance(workload, Kron) else workload.queries  # products are done in halves
+    return shared * workload.size**2
 
 
 def worst_query_variances(strategy: Strategy, workload: Workload, people: int) -> FloatArray:

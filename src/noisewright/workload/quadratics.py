@@ -13,11 +13,16 @@ from noisewright.workload.marginals import Marginals, OnAttributes
 from noisewright.workload.tensor import apply_along_axes, sum_out
 
 _BLOCK_ENTRIES = 2**24
+_SMALL_PRODUCT = 64  # cells up to which rows are quicker than recursion
 
 
 @singledispatch
 def row_quadratics(workload: Workload, matrix: FloatArray) -> FloatArray:
     """The quadratic form of a symmetric `matrix` over cells at every query, by blocks of rows."""
+    return _by_rows(workload, matrix)
+
+
+def _by_rows(workload: Workload, matrix: FloatArray) -> FloatArray:
     result = np.empty(workload.queries)
     step = max(1, _BLOCK_ENTRIES // max(1, workload.size))
     for start in range(0, workload.queries, step):
@@ -61,11 +66,15 @@ def _(workload: Weighted, matrix: FloatArray) -> FloatArray:
 
 @row_quadratics.register
 def _(workload: Kron, matrix: FloatArray) -> FloatArray:
-    """Factor by factor: the form of w₁ ⊗ w₂ is that of w₁ on what the form of w₂ leaves."""
-    first, *others = workload.factors
-    if not others:
-        return row_quadratics(first, matrix)
-    rest = kron(others)
+    """In halves: the form of w₁ ⊗ w₂ is that of w₁ on what the form of w₂ leaves."""
+    factors = workload.factors
+    if len(factors) == 1:
+        return row_quadratics(factors[0], matrix)
+    if workload.size <= _SMALL_PRODUCT:
+        return _by_rows(workload, matrix)
+    sizes = np.cumprod([float(factor.size) for factor in factors[:-1]])
+    split = 1 + int(np.argmin(np.abs(np.log(sizes) - np.log(workload.size) / 2)))
+    first, rest = kron(list(factors[:split])), kron(list(factors[split:]))
     blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
     left = np.empty((rest.queries, first.size, first.size))
     for u, v in np.ndindex(first.size, first.size):
