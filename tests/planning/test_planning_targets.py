@@ -129,3 +129,12 @@ def test_a_target_finds_the_cdf_of_its_attributes() -> None:
     assert found.binding.table == "income*region"
     largest = {name: error for name, _, _, error, *_ in found.plan.table_errors()}
     assert largest["cdf of income × region"] == pytest.approx(50, rel=1e-6)
+
+
+@pytest.mark.parametrize("text", ["prefix:16*prefix:16", "prefix:9*identity:8+identity:9*prefix:8"])
+def test_tiny_budgets_are_planned_on_coarser_grids(text: str) -> None:
+    errors = [plan(text, Privacy(rho=rho)).unit_error for rho in (1.0, 1e-10)]
+    assert errors[1] == pytest.approx(errors[0], rel=2e-3)
+    found = nw.plan_for(text, [Target("rmse", 1e5)])
+    assert found.plan.forecast().rmse == pytest.approx(1e5, rel=1e-6)
+    assert not found.limited

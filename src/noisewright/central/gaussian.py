@@ -10,6 +10,7 @@ import numpy as np
 
 from noisewright.central.axes import Integers
 from noisewright.central.block import Block
+from noisewright.central.grid import USUAL_BITS, bits_each
 from noisewright.central.quantise import quantise, small_integers
 from noisewright.central.replaced import FREE_NOISE, PAIR_CELLS, contrasts_by_pairs
 from noisewright.central.strategy import BlockStrategy
@@ -22,8 +23,7 @@ from noisewright.workload.terms import Term
 DENSE_CELLS = 2048
 """Cells of one factor up to which a dense strategy is optimised."""
 
-_TOTAL_BITS = 33  # all factors together: at small budgets too, noise can be drawn on so fine a grid
-_MOST_BITS = 16
+_MOST_BITS = 18
 _GRID_BITS = 10
 _SMALL = 64
 
@@ -45,10 +45,12 @@ class Planned:
     neighbours: str = "add-remove"
 
 
-def product_strategy(term: Term, sizes: tuple[int, ...], norm: float) -> Planned:
+def product_strategy(
+    term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
+) -> Planned:
     """The optimal strategy for one product of workloads: factor by factor, bounds multiplied."""
     if term.factors is None:
-        return product_strategy(as_one_axis(term.inner), (prod(sizes),), norm)
+        return product_strategy(as_one_axis(term.inner), (prod(sizes),), norm, total_bits)
     for factor in term.factors:
         if factor.size > DENSE_CELLS:
             raise TooLarge(
@@ -59,7 +61,7 @@ def product_strategy(term: Term, sizes: tuple[int, ...], norm: float) -> Planned
     solved = [known[factor.text()] for factor in term.factors]
     real = [s.strategy.dense() for s in solved]
     inexact = sum(small_integers(strategy) is None for strategy in real)
-    bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, inexact)))
+    bits = bits_each(total_bits, inexact, _MOST_BITS)
     matrices = [quantise(a, f, bits) for a, f in zip(real, term.factors, strict=True)]
     value = term.weight * prod(s.value for s in solved)
     bound = term.weight * prod(s.lower_bound for s in solved)
@@ -74,24 +76,26 @@ def _tolerance(factor: Workload) -> float:
     return 1e-8 if factor.size <= _SMALL else 5e-7
 
 
-def replaced_product(term: Term, sizes: tuple[int, ...], norm: float) -> Planned:
+def replaced_product(
+    term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
+) -> Planned:
     """For replaced people: few cells exactly, pair by pair; products as for added people."""
     if term.factors is None:
-        return replaced_product(as_one_axis(term.inner), (prod(sizes),), norm)
+        return replaced_product(as_one_axis(term.inner), (prod(sizes),), norm, total_bits)
     if len(term.factors) == 1 and term.factors[0].size <= PAIR_CELLS:
-        found = _by_pairs(term, sizes, norm)
+        found = _by_pairs(term, sizes, norm, total_bits)
         if found is not None:
             return found
-    strategy = product_strategy(term, sizes, norm).strategy
+    strategy = product_strategy(term, sizes, norm, total_bits).strategy
     value = unit_error(strategy, [term], norm, 2, "replace-one")
     told = "optimal for added people, under the sensitivity of replaced ones"
     return Planned(strategy, value, None, "none", told, "replace-one")
 
 
-def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float) -> Planned | None:
+def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) -> Planned | None:
     """The exact optimum over differences of columns, and the public number of people beside it."""
     (workload,) = term.factors or ()
-    found = contrasts_by_pairs(workload, norm, _MOST_BITS)
+    found = contrasts_by_pairs(workload, norm, bits_each(total_bits - 6, 1, _MOST_BITS))
     if found is None:
         return None
     axis, solved = found

@@ -16,6 +16,7 @@ from noisewright.central.block import Block
 from noisewright.central.bounds import lower_bound
 from noisewright.central.families import compile_family
 from noisewright.central.gaussian import Planned, fine_grid
+from noisewright.central.grid import USUAL_BITS, contrast_bits
 from noisewright.central.mixed import MixedDesign, design
 from noisewright.central.replaced import FREE_NOISE, replaced_design, replaced_precisions
 from noisewright.central.reweight import reweight
@@ -26,7 +27,6 @@ from noisewright.workload import Identity, Stack, Total, Weighted, Workload, kro
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
 
-_TOTAL_BITS = 34  # products of contrasts over a block's attributes, before they meet the counts
 _MOST_BITS = 14
 _MOST_TABLES = 500_000
 
@@ -80,19 +80,24 @@ class Certified:
     design: MixedDesign
     bound: float
     value: float
+    bits: int
 
 
 def certified_design(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str = "add-remove"
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float,
+    neighbours: str = "add-remove",
+    total_bits: int = USUAL_BITS,
 ) -> Certified:
     """Axes and budget shares for product queries, queries that are none replaced by their cells."""
     products = [as_product(term, sizes) for term in terms]
-    bits = _bits(max(len(term.attributes) for term in products))
+    bits = contrast_bits(total_bits, products, sizes, _MOST_BITS)
     if norm == 2:
         found = design(compile_family(sizes, products), bits)
-        return Certified(found, lower_bound(found, neighbours), found.value)
+        return Certified(found, lower_bound(found, neighbours), found.value, bits)
     searched = reweight(products, sizes, norm, bits, neighbours)
-    return Certified(searched.design, searched.bound, searched.value)
+    return Certified(searched.design, searched.bound, searched.value, bits)
 
 
 def interaction_strategy(
@@ -139,11 +144,6 @@ def _restated(planned: Planned, terms: Sequence[Term], norm: float) -> Planned:
     return replace(planned, unit_value=value, unit_bound=bound)
 
 
-def _bits(attributes: int) -> int:
-    """Bits per contrast that keep products over so many attributes exact in 64."""
-    return max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, attributes)))
-
-
 def _mixed(found: Certified) -> Planned:
     design_ = found.design
     pairs = zip(design_.family.blocks, design_.shares, strict=True)
@@ -159,8 +159,7 @@ def _mixed(found: Certified) -> Planned:
 
 def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Planned:
     """For replaced people: the better of two sorts of axes, and the better of their bounds."""
-    bits = _bits(max(map(len, found.design.family.blocks)))
-    other = replaced_design(found.design, bits)
+    other = replaced_design(found.design, found.bits)
     designs = [found.design] if other is None else [found.design, other]
     strategies = [_replaced_strategy(design_) for design_ in designs]
     values = [unit_error(s, terms, norm, 2, "replace-one") for s in strategies]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import log2, prod
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from noisewright.central.axes import Axis
 from noisewright.central.block import Block, Table
 from noisewright.central.families import Family
 from noisewright.central.gaussian import Planned
+from noisewright.central.grid import USUAL_BITS, bits_each
 from noisewright.central.mixed import MixedDesign, exchangeable
 from noisewright.central.strategy import BlockStrategy
 from noisewright.norm.solver import Spectrum, Weights, solve
@@ -38,7 +39,6 @@ LARGEST_GRID = 2**18
 LARGEST_QUERIES = 2**23
 """Entries of the queries of one attribute in the basis, and queries at norms above two."""
 
-_TOTAL_BITS = 24
 _MOST_BITS = 12
 _WEIGHT = 2**10  # of the heaviest row: rounding the others to integers costs less than 1e-4
 _STEPS = 300
@@ -64,9 +64,15 @@ def refuses_shared(family: Family, norm: float) -> str | None:
     return None
 
 
-def shared_basis(terms: Sequence[Term], design: MixedDesign, norm: float, bound: float) -> Planned:
+def shared_basis(
+    terms: Sequence[Term],
+    design: MixedDesign,
+    norm: float,
+    bound: float,
+    total_bits: int = USUAL_BITS,
+) -> Planned:
     """The best row weights in the basis of a design, and the strategy that measures so."""
-    problem = SharedProblem.of(design, terms)
+    problem = SharedProblem.of(design, terms, total_bits)
     start = Weights(None, problem.product_weights())
     steps = max(20, min(_STEPS, _WORK // max(problem.rows if norm > 2 else 0, problem.columns)))
     found = solve(problem, norm, tolerance=_SETTLED, iterations=steps, start=start)
@@ -133,11 +139,14 @@ class SharedProblem:
     bases: tuple[Basis, ...]
 
     @classmethod
-    def of(cls, design: MixedDesign, terms: Sequence[Term]) -> SharedProblem:
+    def of(
+        cls, design: MixedDesign, terms: Sequence[Term], total_bits: int = USUAL_BITS
+    ) -> SharedProblem:
         """The problem in the turned basis of a design."""
         family = design.family
         used = tuple(sorted({i for block in family.blocks for i in block}))
-        bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, len(used))))
+        spread = sum(log2(family.sizes[i]) for i in used) / 2  # many rows share the budget
+        bits = bits_each(total_bits - log2(_WEIGHT) - spread, len(used), _MOST_BITS)
         turned = {g: _turned(design, g, bits) for g in {family.groups[i] for i in used}}
         return cls(design, tuple(terms), used, tuple(turned[family.groups[i]] for i in used))
 

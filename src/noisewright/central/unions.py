@@ -10,6 +10,7 @@ import numpy as np
 
 from noisewright.central.block import Block
 from noisewright.central.gaussian import Planned, fine_grid, product_strategy
+from noisewright.central.grid import USUAL_BITS, bits_each
 from noisewright.central.mixed import optimal_strategy
 from noisewright.central.quantise import rounded
 from noisewright.central.strategy import BlockStrategy
@@ -23,19 +24,23 @@ MOST_PARTS = 64
 LARGEST_PRODUCT = 2**20
 """Cells of the attributes asked up to which one product measures them all."""
 
-_TOTAL_BITS = 30
 _MOST_BITS = 14
+_SPARE_BITS = 6  # shares of the budget make noise larger
 
 
 def split_strategy(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float,
+    neighbours: str,
+    total_bits: int = USUAL_BITS,
 ) -> Planned:
     """Every part its own optimal strategy, and the share of the budget that makes the whole best.
 
     With s_k the share of the squared sensitivity, part k has p-th power error P_k·s_k^(-p/2), so
     the best shares go as P_k^(2/(p+2)); at p = ∞, as the squares of the largest errors.
     """
-    parts = [product_strategy(term, sizes, norm) for term in terms]
+    parts = [product_strategy(term, sizes, norm, total_bits - _SPARE_BITS) for term in terms]
     errors = np.array([part.unit_value for part in parts])
     queries = np.array([term.queries for term in terms], dtype=np.float64)
     powers = errors**2 if np.isinf(norm) else (queries * errors**norm) ** (2 / (norm + 2))
@@ -58,11 +63,15 @@ def split_strategy(
 
 
 def bounding_product(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float,
+    neighbours: str,
+    total_bits: int = USUAL_BITS,
 ) -> Planned:
     """One product of strategies, each the best for everything that is asked of its attribute."""
     used = sorted({i for term in terms for i in term.attributes})
-    bits = max(3, min(_MOST_BITS, _TOTAL_BITS // max(1, len(used))))
+    bits = bits_each(total_bits, len(used), _MOST_BITS)
     importance = [term.weight**2 * float(term.inner.gram().trace()) for term in terms]
     factors = []
     for i in used:

@@ -13,11 +13,20 @@ from dataclasses import replace
 from noisewright.domain import Domain
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.make import plan_central
-from noisewright.planning.targets import Fit, Target, fit_budget, table_limits
+from noisewright.planning.targets import (
+    BudgetName,
+    Fit,
+    Target,
+    fit_budget,
+    table_limits,
+    with_budget,
+)
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Stack, Weighted, Workload
 from noisewright.workload.spec import Questions
 
+_GRIDS = 6
+_COARSER = 1e-3  # of the budget: noise thirty times as large (for ε, a thousand times)
 _UNLIMITED = 0.3  # what a table without a target weighs, beside one of the widest limit
 
 
@@ -30,12 +39,32 @@ def plan_for_targets(
     domain: Domain | None,
 ) -> Fit:
     """The plan that meets all targets with the smallest budget of the kind of `privacy`."""
-    plan = plan_central(asked, privacy, norm, mechanism, domain)
-    found = fit_budget(plan, targets)
+    found = _fit(asked, targets, privacy, norm, mechanism, domain, weighed=False)
     if norm != 2 or mechanism != "auto" or all(t.measure == "rmse" for t in targets):
         return found
-    other = fit_budget(_weighed(plan, targets), targets)
+    other = _fit(asked, targets, found.plan.privacy, norm, mechanism, domain, weighed=True)
     return other if _spent(other) < _spent(found) else found
+
+
+def _fit(
+    asked: Workload,
+    targets: Sequence[Target],
+    privacy: Privacy,
+    norm: float,
+    mechanism: str,
+    domain: Domain | None,
+    *,
+    weighed: bool,
+) -> Fit:
+    """The smallest budget, planned again on a coarser grid where the first is too fine for it."""
+    for _ in range(_GRIDS):
+        plan = plan_central(asked, privacy, norm, mechanism, domain)
+        found = fit_budget(_weighed(plan, targets) if weighed else plan, targets)
+        if not found.limited:
+            break
+        name: BudgetName = "rho" if privacy.rho is not None else "epsilon"
+        privacy = with_budget(plan, name, _spent(found) * _COARSER).privacy
+    return found
 
 
 def _spent(fit: Fit) -> float:

@@ -22,6 +22,7 @@ from noisewright.central.gaussian import (
     product_strategy,
     replaced_product,
 )
+from noisewright.central.grid import grid_bits
 from noisewright.central.laplace import laplace_product
 from noisewright.central.laplace_replaced import MOST_CELLS, replaced_laplace
 from noisewright.central.laplace_tables import laplace_tables
@@ -44,6 +45,7 @@ from noisewright.central.unions import (
 from noisewright.central.variance import JOINT_LIMIT, unit_error
 from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.noise import SCALE_LIMIT
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term, terms
@@ -83,7 +85,12 @@ class CentralProblem:
     @cached_property
     def certified(self) -> Certified:
         """The design that several mechanisms start from, and its bound; found once."""
-        return certified_design(self.terms, self.sizes, self.norm, self.privacy.neighbours)
+        return certified_design(*_asked(self), self.grid_bits)
+
+    @cached_property
+    def grid_bits(self) -> int:
+        """Bits of all integer factors together with which the budget's noise can be drawn."""
+        return grid_bits(calibrate(self.privacy, l2=1.0).scale)
 
 
 @dataclass(frozen=True)
@@ -129,8 +136,8 @@ def _plan_gaussian_strategy(problem: CentralProblem) -> Planned:
     if few or len(asked) > 1 or asked[0].factors is None:
         asked, sizes = [as_one_axis(problem.workload)], (problem.workload.size,)
     if replaced:
-        return replaced_product(asked[0], sizes, problem.norm)
-    return product_strategy(asked[0], sizes, problem.norm)
+        return replaced_product(asked[0], sizes, problem.norm, problem.grid_bits)
+    return product_strategy(asked[0], sizes, problem.norm, problem.grid_bits)
 
 
 def _by_tables(problem: CentralProblem) -> bool:
@@ -184,7 +191,8 @@ def _refuses_shared(problem: CentralProblem) -> str | None:
 
 def _plan_shared(problem: CentralProblem) -> Planned:
     found = problem.certified
-    return shared_basis(problem.terms, found.design, problem.norm, found.bound)
+    norm, bits = problem.norm, problem.grid_bits
+    return shared_basis(problem.terms, found.design, norm, found.bound, bits)
 
 
 def _refuses_split(problem: CentralProblem) -> str | None:
@@ -322,13 +330,13 @@ CENTRAL: dict[str, CentralMechanism] = {
             "split",
             "unions of products: every part its own optimal strategy and share of the budget",
             _refuses_split,
-            lambda problem: split_strategy(*_asked(problem)),
+            lambda problem: split_strategy(*_asked(problem), problem.grid_bits),
         ),
         CentralMechanism(
             "product",
             "unions of products: one product strategy for everything asked",
             _refuses_product,
-            lambda problem: bounding_product(*_asked(problem)),
+            lambda problem: bounding_product(*_asked(problem), problem.grid_bits),
         ),
         CentralMechanism(
             "laplace-strategy",

@@ -69,6 +69,8 @@ class Fit:
 
     plan: CentralPlan
     binding: Target
+    limited: bool = False
+    """Whether the plan's own grid is too fine for the noise of a still smaller budget."""
 
 
 def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
@@ -100,7 +102,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
         while excess(low)[0] <= 0:
             low, high = low - _STRIDE, low
     except InvalidParameter:  # smaller budgets need noise that no grid holds; this one is enough
-        return Fit(with_budget(plan, name, float(np.exp(high))), excess(high)[1])
+        return Fit(with_budget(plan, name, float(np.exp(high))), excess(high)[1], limited=True)
     point = _solve(lambda z: excess(z)[0], low, high)
     return Fit(with_budget(plan, name, float(np.exp(point))), excess(point)[1])
 
