@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
     from noisewright.planning.postprocess import post_process
     from noisewright.planning.quantiles import release_quantiles
     from noisewright.planning.targets import Target
+    from noisewright.planning.together import epsilon_of
     from noisewright.privacy.budget import Privacy
     from noisewright.report import report
     from noisewright.workload import Workload, workload
@@ -38,6 +39,7 @@ _HOMES = {
     "Workload": "noisewright.workload",
     "approximate_norm": "noisewright.norm.approximate",
     "compare": "noisewright.api",
+    "epsilon_of": "noisewright.planning.together",
     "factorize": "noisewright.norm.factorize",
     "load": "noisewright.api",
     "plan": "noisewright.api",
@@ -65,6 +67,7 @@ __all__ = [
     "__version__",
     "approximate_norm",
     "compare",
+    "epsilon_of",
     "factorize",
     "load",
     "plan",

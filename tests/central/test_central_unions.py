@@ -43,6 +43,8 @@ def dense(strategy: BlockStrategy) -> np.ndarray:
 def test_errors_are_those_of_brute_force(text: str, way: str) -> None:
     plan = nw.plan(text, ZCDP, mechanism=way)
     w = workload(text).dense()
+    longest = np.linalg.norm(dense(plan.strategy), axis=0).max()
+    assert longest <= plan.sensitivity <= longest * 1.5
     if way == "split":
         lengths = np.concatenate([separately(plan.strategy, part) for part in parts_of(text)])
     else:

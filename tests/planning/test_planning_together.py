@@ -77,3 +77,17 @@ def test_bad_shares_are_refused(bad: dict[str, list[float]]) -> None:
         nw.plan_together(ASKED, Privacy(rho=1), **bad)
     with pytest.raises(InvalidParameter):
         nw.plan_together([], Privacy(rho=1))
+
+
+def test_what_several_plans_spend_together() -> None:
+    pytest.importorskip("dp_accounting")
+    gaussian = [nw.plan("prefix:8", Privacy(rho=0.1)), nw.plan("identity:8", Privacy(rho=0.2))]
+    one = nw.plan("identity:8", Privacy(rho=0.3))
+    # Gaussian releases add up exactly: two of them are one with the sum of their ρ.
+    together, alone = nw.epsilon_of(gaussian, 1e-6), nw.epsilon_of([one], 1e-6)
+    assert together == pytest.approx(alone, rel=1e-3)
+    assert together <= nw.epsilon_of(gaussian, 1e-6, accounting="zcdp")
+    mixed = [*gaussian, nw.plan("identity:8", Privacy(epsilon=0.5))]
+    assert together < nw.epsilon_of(mixed, 1e-6) <= together + 0.5 + 1e-3
+    with pytest.raises(InvalidParameter, match="one relation"):
+        nw.epsilon_of([], 1e-6)

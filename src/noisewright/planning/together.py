@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,9 @@ from noisewright.planning.central import CentralPlan
 from noisewright.planning.make import plan
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.rounding import float_below
+from noisewright.privacy.composition import compose, loss_distribution_epsilon
+from noisewright.privacy.conversion import pure_to_zcdp, zcdp_epsilon
+from noisewright.privacy.rounding import float_above, float_below
 from noisewright.workload import Workload
 
 
@@ -67,6 +69,34 @@ def plan_together(
         _with_share(made, whole, portion) for made, portion in zip(alone, portions, strict=True)
     )
     return Together(privacy, plans, tuple(portions))
+
+
+def epsilon_of(
+    plans: Sequence[CentralPlan], delta: float, accounting: Literal["loss", "zcdp"] = "loss"
+) -> float:
+    """The ε at `delta` of releasing every one of these plans once, about the same people.
+
+    By privacy loss distributions (extra `accounting`), which add up Gaussian and Laplace releases
+    most tightly, or by zCDP, which needs nothing else.
+    """
+    relations = sorted({made.privacy.neighbours for made in plans})
+    if len(relations) != 1:
+        raise InvalidParameter(
+            "plans", relations, "must be for one relation of neighbours", "give at least one plan"
+        )
+    ratios = [
+        float_above(Fraction(made.sensitivity) / Fraction(made.law.scale))
+        for made in plans
+        if made.privacy.kind != "pure"
+    ]
+    pure = [made.privacy for made in plans if made.privacy.kind == "pure"]
+    if accounting == "loss":
+        return loss_distribution_epsilon(delta, ratios=ratios, releases=pure)
+    spent = [float_above(Fraction(ratio) ** 2 / 2) for ratio in ratios]
+    rhos = [Privacy(rho=rho, neighbours=plans[0].privacy.neighbours) for rho in spent]
+    whole = compose([*rhos, *pure])
+    rho = whole.rho if whole.rho is not None else pure_to_zcdp(whole.epsilon or 0.0)
+    return min(zcdp_epsilon(rho, delta), whole.epsilon or float("inf"))
 
 
 def _splittable(privacy: Privacy) -> Privacy:
