@@ -14,20 +14,9 @@ from noisewright.central.axes import centred
 from noisewright.central.block import Block
 from noisewright.central.strategy import BlockStrategy
 from noisewright.errors import InvalidParameter
+from oracles.blocks import whole_matrix
 
 Blocks = tuple[Block, ...]
-
-
-def whole(sizes: tuple[int, ...], blocks: Blocks) -> np.ndarray:
-    """All measurements over all cells, each in units of its noise: the slow, obvious way."""
-    rows = []
-    for block in blocks:
-        full = np.ones((1, 1))
-        by_axis = dict(zip(block.attributes, block.factors, strict=True))
-        for i, n in enumerate(sizes):
-            full = np.kron(full, by_axis.get(i, np.ones((1, n))))
-        rows.append(np.asarray(block.scales).reshape(-1, 1) * full / block.noise)
-    return np.concatenate(rows)
 
 
 def largest(matrix: np.ndarray, neighbours: str) -> float:
@@ -62,7 +51,7 @@ def test_replaced_people_are_bounded_by_every_way(
     blocks = interactions(sizes, np.random.default_rng(seed), mixed)
     if all(not block.attributes for block in blocks):
         return
-    truth = largest(whole(sizes, blocks), "replace-one") ** 2
+    truth = largest(whole_matrix(BlockStrategy(sizes, blocks, separate=True)), "replace-one") ** 2
     used = sorted({i for block in blocks for i in block.attributes})
     spans = {id(f): sensitivity.Span.of(f) for block in blocks for f in block.factors}
     by_pairs = sensitivity._over_pairs(sizes, used, blocks)
@@ -109,7 +98,7 @@ WEIGHTED = (
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_rows_of_different_weights(neighbours: str) -> None:
     strategy = BlockStrategy((3, 4), WEIGHTED)
-    matrix = whole((3, 4), WEIGHTED)
+    matrix = whole_matrix(BlockStrategy((3, 4), WEIGHTED))
     truth = largest(matrix, neighbours)
     found = strategy.sensitivity(2, neighbours)
     assert truth * (1 - 1e-12) <= found

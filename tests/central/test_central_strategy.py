@@ -16,6 +16,7 @@ from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import workload
 from noisewright.workload.terms import terms
+from oracles.blocks import whole_matrix
 
 SIZES = (3, 2, 4)
 LAW = NoiseLaw("rounded-gaussian", 50.0)
@@ -49,18 +50,6 @@ def kron_strategy() -> BlockStrategy:
 STRATEGIES = {"residual": residual_strategy(), "kron": kron_strategy()}
 
 
-def dense(strategy: BlockStrategy) -> np.ndarray:
-    """The strategy's matrix over all cells, each row in units of its noise, by brute force."""
-    rows = []
-    for block in strategy.blocks:
-        full = np.ones((1, 1))
-        by_axis = dict(zip(block.attributes, block.factors, strict=True))
-        for i, n in enumerate(strategy.sizes):
-            full = np.kron(full, by_axis.get(i, np.ones((1, n))))
-        rows.append(block.multiplier * full / block.noise)
-    return np.concatenate(rows)
-
-
 def marginal_of(x: np.ndarray):
     def marginal(table: tuple[int, ...]) -> np.ndarray:
         return x.sum(axis=tuple(i for i in range(x.ndim) if i not in table))
@@ -75,14 +64,16 @@ def test_measurement_is_the_exact_integer_product(name: str) -> None:
     measured = strategy.measure(marginal_of(x))
     assert all(values.dtype == np.int64 for values in measured)
     scaled = [v / b.noise for v, b in zip(measured, strategy.blocks, strict=True)]
-    np.testing.assert_allclose(np.concatenate(scaled), dense(strategy) @ x.ravel(), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.concatenate(scaled), whole_matrix(strategy) @ x.ravel(), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("order", [1, 2])
 def test_sensitivity_bounds_every_pair_of_neighbours(name: str, order: int) -> None:
     strategy = STRATEGIES[name]
-    a = dense(strategy)
+    a = whole_matrix(strategy)
     columns = np.linalg.norm(a, ord=order, axis=0)
     added = strategy.sensitivity(order, "add-remove")
     assert added >= columns.max()
@@ -122,7 +113,7 @@ def test_answers_and_variances_are_those_of_weighted_least_squares(name: str, te
     if name == "residual" and text.startswith("prefix"):
         pytest.skip("no block measures the joint table of the first and last attribute")
     (term,) = terms(workload(text), SIZES)
-    w, a = workload(text).dense(), dense(strategy)
+    w, a = workload(text).dense(), whole_matrix(strategy)
     reconstruction = w @ np.linalg.pinv(a)
     noise = np.random.default_rng(3).normal(size=len(a))
     starts = np.cumsum([0] + [b.rows for b in strategy.blocks])

@@ -15,6 +15,7 @@ from noisewright.planning.registry import CENTRAL
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload
 from noisewright.workload.terms import terms
+from oracles.blocks import whole_matrix
 
 UNIONS = {
     "crossed": "prefix:6*identity:4+identity:6*prefix:4",
@@ -27,28 +28,17 @@ ZCDP = Privacy(rho=0.5)
 WAYS = ("residual", "shared-basis", "split", "product")
 
 
-def dense(strategy: BlockStrategy) -> np.ndarray:
-    rows = []
-    for block in strategy.blocks:
-        full = np.ones((1, 1))
-        by_axis = dict(zip(block.attributes, block.factors, strict=True))
-        for i, n in enumerate(strategy.sizes):
-            full = np.kron(full, by_axis.get(i, np.ones((1, n))))
-        rows.append(np.asarray(block.scales).reshape(-1, 1) * full / block.noise)
-    return np.concatenate(rows)
-
-
 @pytest.mark.parametrize("text", UNIONS.values(), ids=UNIONS)
 @pytest.mark.parametrize("way", WAYS)
 def test_errors_are_those_of_brute_force(text: str, way: str) -> None:
     plan = nw.plan(text, ZCDP, mechanism=way)
     w = workload(text).dense()
-    longest = np.linalg.norm(dense(plan.strategy), axis=0).max()
+    longest = np.linalg.norm(whole_matrix(plan.strategy), axis=0).max()
     assert longest <= plan.sensitivity <= longest * 1.5
     if way == "split":
         lengths = np.concatenate([separately(plan.strategy, part) for part in parts_of(text)])
     else:
-        a = dense(plan.strategy)
+        a = whole_matrix(plan.strategy)
         reconstruction = w @ np.linalg.pinv(a)
         np.testing.assert_allclose(reconstruction @ a, w, atol=1e-6)
         lengths = np.linalg.norm(reconstruction, axis=1)
@@ -67,7 +57,7 @@ def separately(strategy: BlockStrategy, part: np.ndarray) -> np.ndarray:
     """Error of every query from the one block that says the part best."""
     found = []
     for block in strategy.blocks:
-        a = dense(BlockStrategy(strategy.sizes, (block,)))
+        a = whole_matrix(BlockStrategy(strategy.sizes, (block,)))
         reconstruction = part @ np.linalg.pinv(a)
         if np.allclose(reconstruction @ a, part, atol=1e-6):
             found.append(np.linalg.norm(reconstruction, axis=1))

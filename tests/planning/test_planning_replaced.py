@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.strategy import BlockStrategy
 from noisewright.errors import InvalidParameter
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.budget import Privacy
+from oracles.blocks import whole_matrix
 
 REPLACED = Privacy(rho=0.5, neighbours="replace-one")
 SMALL = [
@@ -26,22 +26,11 @@ SMALL = [
 ]
 
 
-def whole(strategy: BlockStrategy) -> np.ndarray:
-    rows = []
-    for block in strategy.blocks:
-        full = np.ones((1, 1))
-        by_axis = dict(zip(block.attributes, block.factors, strict=True))
-        for i, n in enumerate(strategy.sizes):
-            full = np.kron(full, by_axis.get(i, np.ones((1, n))))
-        rows.append(block.multiplier * full / block.noise)
-    return np.concatenate(rows)
-
-
 @pytest.mark.parametrize("error", ["rmse", "max"])
 @pytest.mark.parametrize("text", SMALL)
 def test_plans_are_certified_and_sensitivities_exact(text: str, error: str) -> None:
     plan = nw.plan(text, REPLACED, error=error)
-    a = whole(plan.strategy)
+    a = whole_matrix(plan.strategy)
     gram = a[[not np.ptp(row) < 1e-12 for row in a]]
     gram = gram.T @ gram
     lengths = np.diagonal(gram)

@@ -115,7 +115,7 @@ class CentralPlan:
 
     @cached_property
     def _zeros(self) -> ZeroFit | None:
-        if self.domain is None or not self.domain.boxes:
+        if self.domain is None or not self.domain.boxes or not self.sensitivity:
             return None
         return zero_fit(self.strategy, self.domain, self.terms, self.law)
 

@@ -7,7 +7,7 @@ each in units of its own limit, and the one that meets the targets with less bud
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from noisewright.domain import Domain
@@ -39,27 +39,24 @@ def plan_for_targets(
     domain: Domain | None,
 ) -> Fit:
     """The plan that meets all targets with the smallest budget of the kind of `privacy`."""
-    found = _fit(asked, targets, privacy, norm, mechanism, domain, weighed=False)
+
+    def plain(budget: Privacy) -> CentralPlan:
+        return plan_central(asked, budget, norm, mechanism, domain)
+
+    found = _fit(plain, targets, privacy)
     if norm != 2 or mechanism != "auto" or all(t.measure == "rmse" for t in targets):
         return found
-    other = _fit(asked, targets, found.plan.privacy, norm, mechanism, domain, weighed=True)
+    other = _fit(lambda budget: _weighed(plain(budget), targets), targets, found.plan.privacy)
     return other if _spent(other) < _spent(found) else found
 
 
 def _fit(
-    asked: Workload,
-    targets: Sequence[Target],
-    privacy: Privacy,
-    norm: float,
-    mechanism: str,
-    domain: Domain | None,
-    *,
-    weighed: bool,
+    planned: Callable[[Privacy], CentralPlan], targets: Sequence[Target], privacy: Privacy
 ) -> Fit:
     """The smallest budget, planned again on a coarser grid where the first is too fine for it."""
     for _ in range(_GRIDS):
-        plan = plan_central(asked, privacy, norm, mechanism, domain)
-        found = fit_budget(_weighed(plan, targets) if weighed else plan, targets)
+        plan = planned(privacy)
+        found = fit_budget(plan, targets)
         if not found.limited:
             break
         name: BudgetName = "rho" if privacy.rho is not None else "epsilon"
