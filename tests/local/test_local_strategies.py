@@ -7,8 +7,10 @@ import pytest
 
 from local.strategies import SMALL, SeededSource, listed_reports, scores
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
+from noisewright.local import hashing
 from noisewright.local.analysis import Analysis
 from noisewright.local.bound import contrast_limit
+from noisewright.local.hashing import LocalHashing
 from noisewright.local.sets import SubsetSelection
 from noisewright.local.storage import pack, unpack
 from noisewright.local.unary import UnaryEncoding
@@ -189,3 +191,13 @@ def test_unary_weights_at_large_sizes_and_budgets():
         assert strategy.weights.min() >= 1
         most = contrast_limit(size, epsilon) * size / (size - 1)
         assert 0 < strategy.contrast <= most * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("size", "buckets"), [(9, 3), (20, 3), (23, 5), (6, 7)])
+def test_large_hashing_is_never_understated(size, buckets, monkeypatch):
+    strategy = LocalHashing(size, 2.0, buckets)
+    grams = [workload(text.format(size)).gram() for text in ("prefix:{}", "random:5x{}:1")]
+    exact = [strategy.type_variances(gram) for gram in grams]
+    monkeypatch.setattr(hashing, "DENSE_SIZE", 4)
+    for gram, expected in zip(grams, exact, strict=True):
+        assert (strategy.type_variances(gram) >= expected - 1e-9).all()

@@ -32,7 +32,6 @@ from noisewright.local.strategy import (
     DENSE_SIZE,
     IndexStrategy,
     IntArray,
-    check_dense,
 )
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
@@ -205,7 +204,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         return np.rint(pairs[: self.size]) - (g - 2)  # the pair (u, u) itself is no line
 
     def type_variances(self, gram: Gram) -> FloatArray:
-        """The histogram formula, and what lines through the true cell add."""
+        """The histogram formula, and what lines through the true cell add.
+
+        Exact up to 4096 cells, for histograms and totals, and for two hash values. Beyond, never
+        understated: a line maps cells one to one, and M is positive.
+        """
         plain = super().type_variances(gram)
         if self.buckets == 2:
             return plain
@@ -214,7 +217,9 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         if weights is not None:
             # P M P = w (I − 11ᵀ/n): off the diagonal it is −w/n.
             return np.asarray(plain - scale * weights[0] * self._line_counts / self.size)
-        check_dense(self.size)
+        if self.size > DENSE_SIZE:
+            spread = gram.trace() - float(gram.matvec(np.ones(self.size)).mean())
+            return np.asarray(plain + abs(scale) * (self.buckets - 2) * spread)
         m = gram.dense()
         m -= m.mean(axis=0)
         m -= m.mean(axis=1)[:, None]
