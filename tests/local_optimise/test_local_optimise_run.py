@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,10 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bound import lower_bound, prior_bound
 from noisewright.local.dense import MatrixStrategy
 from noisewright.local.optimise import optimise
+from noisewright.local.optimise.columns import reweight
+from noisewright.local.optimise.design import Design
+from noisewright.local.optimise.norms import power_mean
+from noisewright.local.optimise.objective import Objective
 from noisewright.local.optimise.store import (
     Cache,
     Checkpoint,
@@ -308,3 +314,106 @@ def test_tasks_know_their_value_and_floor():
     assert average.value(strategy) == pytest.approx(variances.mean())
     with pytest.raises(InvalidParameter, match="queries"):
         Task.of(DenseGram(np.eye(3)), 1.0).workload.matvec(np.ones(3))
+
+
+# --- norms of the errors of single queries --------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", [1.0, 4.0, np.inf])
+def test_each_norm_is_best_at_its_own(norm):
+    asked = workload("random:6x6:4")
+    plain = optimise(asked, 1.0, objective="average", cache=False)
+    found = optimise(asked, 1.0, objective="average", norm=norm, cache=False)
+
+    def aim(strategy):
+        return 6 * power_mean(strategy.uniform_query_variances(asked, 1), norm / 2)
+
+    assert found.value == pytest.approx(aim(found.strategy))
+    assert found.value <= aim(plain.strategy) * (1 + 1e-9)
+    assert found.objective == f"norm {norm:g}"
+    if norm >= 2:
+        assert 1.0 <= found.ratio < 1.6
+    else:
+        assert found.ratio == np.inf
+
+
+def test_the_worst_query_is_as_good_as_a_convex_program_makes_it():
+    # Over all 62 patterns on six cells the worst query's variance is convex in the weights.
+    asked = workload("random:5x6:2")
+    w, e = asked.dense(), np.e
+    sets = np.array(list(product([False, True], repeat=6)))[1:-1]
+    v = 1 + (e - 1) * sets
+    rng = np.random.default_rng(5)
+    found = optimise(asked, 1.0, objective="average", norm=np.inf, cache=False)
+    least = np.inf
+    weights = np.ones(5) / 5
+    for _ in range(120):  # multiplicative weights against exact answers, on their own
+        objective = Objective(w.T @ (w * weights[:, None]), np.full(6, 1 / 6))
+        q = reweight(Design(sets, np.ones(len(v)), 1.0), objective, 1e-7).design.chances()
+        variances = np.diag(w @ np.linalg.pinv(q.T @ (q / q.mean(axis=1)[:, None])) @ w.T)
+        variances = variances - (w**2).mean(axis=1)
+        least = min(least, variances.max())
+        weights *= np.exp(0.2 * (variances / variances.max() - 1) + 1e-3 * rng.normal(size=5))
+        weights /= weights.sum()
+    assert found.value <= 5 * least * 1.01
+
+
+def test_norms_are_refused_in_words():
+    asked = workload("prefix:4")
+    for norm, objective in ((0.5, "average"), (np.nan, "average"), (4.0, "worst")):
+        with pytest.raises(InvalidParameter, match="norm"):
+            optimise(asked, 1.0, norm=norm, objective=objective, cache=False)
+    with pytest.raises(InvalidParameter, match="norm"):
+        optimise(asked.gram(), 1.0, norm=4.0, objective="average", cache=False)
+    with pytest.raises(InvalidParameter, match="query_weights"):
+        optimise(asked, 1.0, norm=4.0, objective="average", query_weights=np.ones(4))
+
+
+# --- robustness -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["prefix:16", "ranges:16", "allmarginals:2^4", "marginals:2^5:3", "parity:5:<=3"],
+)
+def test_ten_seeds_agree(text):
+    found = [optimise(workload(text), 1.0, seed=seed, cache=False).value for seed in range(10)]
+    assert max(found) <= 1.02 * min(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    ["prefix:64", "ranges:64", "allmarginals:2^6", "marginals:2^6:3", "parity:6:<=3"],
+)
+def test_ten_seeds_agree_at_the_size_of_the_tables(text):
+    found = [optimise(workload(text), 1.0, seed=seed, cache=False).value for seed in range(10)]
+    assert max(found) <= 1.02 * min(found)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("text", ["prefix:12", "ranges:12", "marginals:2^4:2", "prefix:144"])
+def test_rows_have_two_values_and_whole_numbers_cost_nothing(text, epsilon):
+    found = optimise(workload(text), epsilon, **QUICK)
+    for part in getattr(found.strategy, "components", (found.strategy,)):
+        q = part.dense()
+        low, high = q.min(axis=1, keepdims=True), q.max(axis=1, keepdims=True)
+        is_high = q > np.sqrt(low * high)
+        flat = (high <= low * (1 + 1e-9))[:, 0]
+        exact = np.where(is_high, low * np.exp(epsilon), low)
+        exact[flat] = q[flat]
+        apart = np.abs(q / exact - 1).max(axis=1) > 1e-6
+        assert apart.sum() <= 1  # the row that makes every column sum to one
+        rows = workload(f"prefix:{part.size}").dense()
+        before = local_matrix.type_variances(exact[~apart], rows).max()
+        after = local_matrix.type_variances(q, rows).max()
+        assert after <= 1.001 * before
+
+
+@pytest.mark.parametrize(
+    "text", ["prefix:65536", "ranges:65536", "marginals:2^12:3", "random:20x1500:1"]
+)
+def test_a_second_is_enough_for_a_valid_strategy_at_any_size(text):
+    found = optimise(workload(text), 1.0, time_limit=1.0, cache=False)
+    assert found.strategy.is_private()
+    assert found.value < np.inf

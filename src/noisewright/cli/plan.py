@@ -35,6 +35,18 @@ from noisewright.cli.output import json_option, print_json, print_table, progres
     "--checkpoint", type=click.Path(dir_okay=False),
     help="Local: keep the state of the search here, and go on from it after an interruption.",
 )  # fmt: skip
+@click.option(
+    "--objective", type=click.Choice(["worst", "average"]),
+    help="Local: the error to make small, over people (worst unless told).",
+)  # fmt: skip
+@click.option(
+    "--prior", type=click.Path(exists=True, dir_okay=False),
+    help="Local: make the mean error small under these shares of people, one number per cell.",
+)  # fmt: skip
+@click.option(
+    "--norm", type=float,
+    help="Local: with --objective average, the exponent of the mean over queries (inf: the worst).",
+)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
 @json_option
 def plan(

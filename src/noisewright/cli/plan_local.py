@@ -17,9 +17,11 @@ def plan_without_curator(
     from noisewright.privacy.budget import Privacy
 
     privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], "replace-one")
-    search = ("effort", "time_limit", "seed", "target_ratio", "checkpoint")
+    search = ("effort", "time_limit", "seed", "target_ratio", "checkpoint", "objective", "norm")
     names = ("mechanism", "people", "alpha", *search)
     settings: dict[str, Any] = {name: choices[name] for name in names if choices[name] is not None}
+    if choices["prior"] is not None:
+        settings["prior"] = _numbers(choices["prior"])
     with progress("planning") as advance:
 
         def tell(state: Any) -> None:
@@ -38,6 +40,20 @@ def plan_without_curator(
     _show(made, document, output)
     if made.people is not None:
         _show_forecast(made, made.forecast())
+
+
+def _numbers(path: str) -> Any:
+    """The numbers of a text file, separated by commas, blanks or lines."""
+    import numpy as np
+
+    from noisewright.errors import InvalidParameter
+
+    with open(path, encoding="utf-8") as file:
+        words = file.read().replace(",", " ").split()
+    try:
+        return np.array([float(word) for word in words])
+    except ValueError:
+        raise InvalidParameter("prior", path, "must hold one number per cell") from None
 
 
 def _show(made: Any, document: dict[str, Any], output: str | None) -> None:

@@ -36,7 +36,9 @@ def plan_local(
 
     `people` and `alpha` are what the plan's summary and forecasts are then about.
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
-    search for an optimised strategy, which is public and the same for the same seed.
+    search for an optimised strategy, which is public and the same for the same seed. With
+    `objective="average"`, a `prior` over cells or a `norm` of the queries' errors other than 2 that
+    error is made small instead.
     """
     began = time.perf_counter()
     settings = _search(search)
@@ -112,7 +114,8 @@ def _search(settings: dict[str, Any]) -> Search:
             "settings",
             sorted(settings),
             "hold unknown names",
-            "known: effort, time_limit, seed, target_ratio, checkpoint, cache, progress",
+            "known: effort, time_limit, seed, target_ratio, checkpoint, cache, progress, objective, "
+            "prior, norm",
         ) from None
 
 
@@ -120,7 +123,7 @@ def _ranked(asked: Workload, promise: Privacy, mechanism: str, settings: Search)
     """Candidates, the smallest worst-case variance first and those that refuse last."""
     epsilon = _epsilon(promise)
     bound = known_bound(asked, epsilon)
-    if mechanism == OPTIMISED:
+    if mechanism == OPTIMISED or (mechanism == "auto" and settings.own_error):
         return [optimised(asked, epsilon, settings)]
     if mechanism != "auto":
         return candidates(asked, epsilon, promise.delta, [_known(mechanism)])

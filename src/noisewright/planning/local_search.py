@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy.typing as npt
+
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis import Analysis
 from noisewright.local.catalogue import Candidate
@@ -24,6 +26,9 @@ class Search:
 
     `progress` is told after every iteration, `target_ratio` stops the search early, `checkpoint`
     names a file from which an interrupted one goes on, and finished ones are kept in a `cache`.
+
+    The error that counts is the worst case over people unless `objective` is "average", a `prior`
+    over cells is given, or a `norm` other than 2 asks for an ℓp mean over the queries.
     """
 
     effort: str = "normal"
@@ -33,6 +38,14 @@ class Search:
     progress: Callable[[Progress], None] | None = None
     checkpoint: str | Path | None = None
     cache: str | Path | bool = True
+    objective: str = "worst"
+    prior: npt.ArrayLike | None = None
+    norm: float = 2.0
+
+    @property
+    def own_error(self) -> bool:
+        """Whether another error counts than the one that mechanisms are ranked by."""
+        return self.objective != "worst" or self.prior is not None or self.norm != 2
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or int(self.seed) != self.seed or self.seed < 0:

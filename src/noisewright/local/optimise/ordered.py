@@ -7,7 +7,7 @@ all cells. Each part is optimised knowing what the other contributes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -37,6 +37,7 @@ from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram, PrefixGram
 
 _MIXING_STEPS = 30
+_HURRY = 5.0  # seconds in which many bins cannot even be looked at
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ def search_ordered(
     `state` is what a snapshot of an earlier run held; the search goes on from there.
     """
     n = gram.size
+    if control.remaining < _HURRY and state is None:
+        effort = replace(effort, bins=min(effort.bins, 32), reports=min(effort.reports, 2**19))
     bins = Bins(n, bins_for(n, effort.bins))
     group = Translations((n,))
     design, orbits, share = _start(bins, group, workload, epsilon, effort, rng, state)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,11 @@ from noisewright.local.optimise.invariants import (
     decompose,
     possible_groups,
 )
+from noisewright.local.optimise.norms import check_norm, optimise_norm
 from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
 from noisewright.local.optimise.orbits import OrbitStrategy
 from noisewright.local.optimise.ordered import OrderedEffort, bins_for, search_ordered
+from noisewright.local.optimise.result import Optimised
 from noisewright.local.optimise.search import Effort, search
 from noisewright.local.optimise.store import (
     Cache,
@@ -37,7 +39,7 @@ from noisewright.local.optimise.store import (
     prior_settings,
 )
 from noisewright.local.optimise.symmetric import SymmetricProblem
-from noisewright.local.optimise.task import Task
+from noisewright.local.optimise.task import GramOnly, Task
 from noisewright.local.optimise.translations import Translations
 from noisewright.local.optimise.types import Types
 from noisewright.local.response import RandomizedResponse
@@ -51,6 +53,7 @@ Structure = Literal["auto", "dense", "translations", "ordered"]
 
 _NEARLY_INVARIANT = 1.01
 _FEWEST_BINS = 8
+_QUICK_SIZE = 16
 
 
 @dataclass(frozen=True)
@@ -92,30 +95,6 @@ LEVELS = tuple(PRESETS)
 """Names of the levels of effort."""
 
 
-@dataclass(frozen=True, eq=False)
-class Optimised:
-    """A strategy, how good it is, and how the search for it went.
-
-    `value` is the variance per person that was asked for, recomputed from the whole-number chances
-    of the finished strategy; `lower_bound` is what no strategy can beat, and `ratio` their
-    quotient (infinite where the bound says nothing).
-    """
-
-    strategy: Strategy
-    mechanism: str
-    objective: str
-    value: float
-    lower_bound: float
-    status: str
-    iterations: int
-    seconds: float
-
-    @property
-    def ratio(self) -> float:
-        """Value over lower bound."""
-        return self.value / self.lower_bound if self.lower_bound > 0 else float("inf")
-
-
 def optimise(
     workload: Workload | Gram | npt.ArrayLike,
     epsilon: float,
@@ -123,6 +102,7 @@ def optimise(
     objective: str = "worst",
     prior: npt.ArrayLike | None = None,
     query_weights: npt.ArrayLike | None = None,
+    norm: float = 2.0,
     effort: str = "normal",
     structure: Structure = "auto",
     seed: int = 0,
@@ -135,10 +115,25 @@ def optimise(
     """Find the strategy with the smallest error on a workload at a privacy budget.
 
     The error is the worst case over types, the average, or the mean under a `prior`; each query's
-    squared error is multiplied by its weight in `query_weights`. `progress` is called after every
-    iteration, `checkpoint` names a file from which an interrupted run goes on, and finished runs
-    are kept in a cache folder (`cache=False` for none). The same seed gives the same strategy.
+    squared error is multiplied by its weight in `query_weights`. A `norm` other than 2 asks for the
+    ℓp mean of the queries' average errors, up to the worst query (`inf`). `progress` is called
+    after every iteration, `checkpoint` names a file from which an interrupted run goes on, and
+    finished runs are kept in a cache folder (`cache=False` for none). The same seed gives the same
+    strategy.
     """
+    if check_norm(norm, objective, prior) != 2:
+        if query_weights is not None:
+            raise InvalidParameter("query_weights", "given", "go with norm 2", "leave out one")
+        rest = {
+            "objective": objective,
+            "structure": structure,
+            "seed": seed,
+            "target_ratio": target_ratio,
+            "progress": progress,
+            "checkpoint": checkpoint,
+            "cache": cache,
+        }
+        return _for_norm(workload, epsilon, norm, prior, effort, _positive(time_limit), rest)
     task = Task.of(workload, epsilon, objective, prior, query_weights)
     preset = _preset(effort, structure)
     control = Control(task.floor, _positive(time_limit), target_ratio, progress)
@@ -164,6 +159,30 @@ def optimise(
     if kept is not None and status == "finished":
         kept.save(name, strategy, {"mechanism": mechanism, "value": result.value})
     return result
+
+
+def _for_norm(
+    workload: Workload | Gram | npt.ArrayLike,
+    epsilon: float,
+    norm: float,
+    prior: npt.ArrayLike | None,
+    effort: str,
+    time_limit: float | None,
+    rest: dict[str, Any],
+) -> Optimised:
+    task = Task.of(workload, epsilon, "average", prior)
+    asked = task.workload
+    if isinstance(asked, GramOnly):
+        raise InvalidParameter("norm", norm, "needs the queries themselves", "give the workload")
+    share = None if time_limit is None else time_limit / 15
+    quick = effort if asked.size <= _QUICK_SIZE else "low"
+
+    def solve(weights: FloatArray, last: bool) -> Optimised:
+        limit = None if share is None else share * (2 if last else 1)
+        told = {**rest, "prior": prior, "query_weights": weights, "time_limit": limit}
+        return optimise(asked, epsilon, effort=effort if last else quick, **told)
+
+    return optimise_norm(asked, norm, task.start_prior, solve)
 
 
 def _preset(effort: str, structure: str) -> Preset:
