@@ -94,6 +94,12 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
     assert document["ratio"] >= 1
     steered = ["--target-ratio", "1.5", "--checkpoint", "state", "--seed", "3", "--json"]
     assert json.loads(run("plan", "prefix:8", *LOCAL, *steered).output)["ratio"] >= 1
+    Path("prior.txt").write_text("1, 2, 3, 4\n5 6 7 8\n", encoding="utf-8")
+    for error in (["--prior", "prior.txt"], ["--objective", "average", "--norm", "inf"]):
+        other = json.loads(run("plan", "prefix:8", *LOCAL, *steered, *error).output)
+        assert other["mechanism"] == "optimised"
+    Path("prior.txt").write_text("one, two", encoding="utf-8")
+    assert "prior" in run("plan", "prefix:8", *LOCAL, "--prior", "prior.txt").output
     rows = json.loads(run("compare", "prefix:8", *LOCAL, "--json").output)
     assert all(list(row) == fields for row in rows)
     needed = [row["sample_complexity"] for row in rows]
@@ -126,6 +132,7 @@ def test_cells_by_number_need_no_schema(here: Path) -> None:
         (["plan", "prefix:8", "--model", "local", "--rho", "1"], "rho"),
         (["plan", "prefix:8", *LOCAL, "--mechanism", "gaussian"], "not a local mechanism"),
         (["plan", "identity:1", *LOCAL], "collect nothing"),
+        (["plan", "prefix:8", *LOCAL, "--norm", "4"], "norm"),
         (["plan", "prefix:8", *LOCAL, "--people", "0"], "people"),
         (["plan", "prefix:8", *LOCAL, "--alpha", "-1"], "alpha"),
         (["plan", "prefix:8", *LOCAL, "--time-limit", "0"], "time_limit"),

@@ -198,3 +198,26 @@ def test_fifty_attributes_from_plan_to_tables(tmp_path):
     np.testing.assert_allclose(fitted.answers.reshape(50, 2).sum(axis=1), 4000)
     with pytest.raises(TooLarge, match="tables"):
         plan.distribution(collected)
+
+
+def test_other_errors_can_be_made_small() -> None:
+    prior = np.linspace(1.0, 5.0, 8)
+    asked = {"effort": "low", "cache": False}
+    worst, average, given, flat = (
+        nw.plan("prefix:8", nw.Privacy(epsilon=1.0), model="local", **asked, **more)
+        for more in (
+            {},
+            {"objective": "average"},
+            {"prior": prior},
+            {"objective": "average", "norm": np.inf},
+        )
+    )
+    gram = worst.workload.gram()
+    shares = prior / prior.sum()
+    means = [float(shares @ p.strategy.type_variances(gram)) for p in (given, worst, average)]
+    assert means[0] <= min(means[1:]) * 1.01
+    assert average.strategy.average_variance(gram) <= worst.strategy.average_variance(gram) * 1.01
+    largest = [p.strategy.uniform_query_variances(p.workload, 1).max() for p in (flat, average)]
+    assert largest[0] <= largest[1] * (1 + 1e-9)
+    with pytest.raises(InvalidParameter, match="norm"):
+        nw.plan("prefix:8", nw.Privacy(epsilon=1.0), model="local", norm=4.0)

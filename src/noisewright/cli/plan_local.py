@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from noisewright.cli.output import print_json, print_table, progress
@@ -48,12 +49,13 @@ def _numbers(path: str) -> Any:
 
     from noisewright.errors import InvalidParameter
 
-    with open(path, encoding="utf-8") as file:
-        words = file.read().replace(",", " ").split()
     try:
+        words = Path(path).read_text(encoding="utf-8").replace(",", " ").split()
         return np.array([float(word) for word in words])
-    except ValueError:
-        raise InvalidParameter("prior", path, "must hold one number per cell") from None
+    except ValueError:  # not text, or not numbers
+        raise InvalidParameter(
+            "prior", path, "must be text that holds a number per cell", "write one to a line"
+        ) from None
 
 
 def _show(made: Any, document: dict[str, Any], output: str | None) -> None:

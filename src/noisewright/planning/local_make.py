@@ -114,8 +114,8 @@ def _search(settings: dict[str, Any]) -> Search:
             "settings",
             sorted(settings),
             "hold unknown names",
-            "known: effort, time_limit, seed, target_ratio, checkpoint, cache, progress, objective, "
-            "prior, norm",
+            "known: effort, time_limit, seed, target_ratio, checkpoint, cache, progress, "
+            "objective, prior, norm",
         ) from None
 
 

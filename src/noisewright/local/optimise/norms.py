@@ -38,7 +38,7 @@ def power_mean(values: FloatArray, exponent: float) -> float:
     top = float(values.max(initial=0.0))
     if top <= 0 or exponent == inf:
         return top
-    return top * float(np.mean((values / top) ** exponent)) ** (1 / exponent)
+    return float(top * np.mean((values / top) ** exponent) ** (1 / exponent))
 
 
 def dual_weights(weights: FloatArray, norm: float) -> FloatArray:
@@ -62,7 +62,7 @@ def optimise_norm(
         if last:  # once more, as hard as was asked, where it was best
             weights = min(met, key=lambda one: one[0])[1]
         found = solve(weights, last)
-        variances = found.strategy.query_variances(workload, histogram)
+        variances = np.maximum(found.strategy.query_variances(workload, histogram), 0.0)
         met.append((workload.queries * power_mean(variances, norm / 2), weights, found))
         weights = _answered(weights, variances, norm, step)
     floor = max(found.lower_bound for _, _, found in met) if norm >= 2 else 0.0
@@ -76,8 +76,5 @@ def _answered(weights: FloatArray, variances: FloatArray, norm: float, step: int
     if norm < 2:
         raw = v ** (norm / 2 - 1)
         return np.asarray(raw / raw.mean())
-    if norm == inf:
-        raw = weights * v ** (4 / (4 + step))
-    else:
-        raw = (weights * v) ** (1 - 2 / norm)
+    raw = weights * v ** (4 / (4 + step)) if norm == inf else (weights * v) ** (1 - 2 / norm)
     return dual_weights(np.maximum(raw, _LEAST * raw.max()), norm)

@@ -217,7 +217,8 @@ def _written_out(
     heavy = np.argsort(-orbits.shares)[: max(effort.orbits(n) // 4, 1)]
     heavy = heavy[orbits.shares[heavy] > _LIGHT]
     reports = sum(_reports(orbits.patterns[index].reshape(sizes)) for index in heavy)
-    most = max(min(_WRITTEN_ENTRIES // n, _WRITTEN), effort.orbits(n)) // len(heavy)
+    useful = min(_WRITTEN, 8 * int(problem.needed.sum()))
+    most = max(min(_WRITTEN_ENTRIES // n, useful), effort.orbits(n) // 4) // len(heavy)
     copies = max(min(effort.reports // reports, most), 1)
     moved = [problem.automorphisms.random(orbits.patterns[heavy], rng) for _ in range(copies - 1)]
     patterns = np.concatenate([orbits.patterns[heavy], *moved])

@@ -37,6 +37,8 @@ from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram, PrefixGram
 
 _MIXING_STEPS = 30
+_UNSEEN = 1e-9
+_LEAST_FINE = 1e-3  # share of reports that every frequency needs to be seen at all
 _HURRY = 5.0  # seconds in which many bins cannot even be looked at
 
 
@@ -69,8 +71,8 @@ class FineProblem:
         return sandwich(self.bins, self.share * eigenvalues, self.coarse, self.workload)
 
     def value(self, eigenvalues: FloatArray) -> float:
-        """tr(M X⁻¹)."""
-        if eigenvalues[1:].min() <= 0:
+        """tr(M X⁻¹); infinite where a frequency is as good as unseen and digits are lost."""
+        if eigenvalues[1:].min() <= _UNSEEN * eigenvalues[1:].max():
             return float("inf")
         return self._sandwich(eigenvalues).value
 
@@ -187,7 +189,9 @@ def _mixed(
         gains = found.on_characters()[: len(counts)] * counts
         gains[0] = 0.0
         worth = np.append(information @ gains, float((found.on_bins() * coarse).sum()))
-        w = w * np.sqrt(worth / (w @ worth))
+        # No worth is negative, but differences of large numbers may come out so.
+        w = w * np.sqrt(np.maximum(worth, 1e-6 * np.abs(worth).max()))
+        w[:-1] = np.maximum(w[:-1], _LEAST_FINE / len(w) * w.sum())
         w /= w.sum()
     return float(1.0 - w[-1]), np.asarray(w[:-1] / w[:-1].sum())
 
