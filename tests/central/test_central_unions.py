@@ -101,6 +101,9 @@ def test_commuting_terms_bound_from_below(text: str) -> None:
     best = factorize(asked, norm=2)
     bound = commuting_bound(family) / np.sqrt(asked.queries)
     assert 0.5 * best.value <= bound <= best.value * (1 + 1e-9)
+    replaced = factorize(asked, norm=2, neighbours="replace-one")
+    bound = commuting_bound(family, public_total=True) / np.sqrt(asked.queries)
+    assert 0.4 * replaced.value <= bound <= replaced.value * (1 + 1e-9)
 
 
 def test_commuting_bound_is_the_nuclear_norm_where_all_terms_commute() -> None:

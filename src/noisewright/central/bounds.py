@@ -46,12 +46,13 @@ def lower_bound(design: MixedDesign, neighbours: str = "add-remove") -> float:
     family = design.family
     parts = [split_kind(kind.gram, design.dual[kind.group]) for kind in family.kinds]
     public = neighbours == "replace-one"
+    scale = _pairs_scale(design) if public else 1.0
     joint = _joint_bound(family, parts, public)
     if joint is None:
-        joint = _separate_bound(family, parts, public)
-        joint = joint if public else max(joint, commuting_bound(family))
-    scale = _pairs_scale(design) if public else 1.0
-    return joint * scale * (1 - _MARGIN) / float(np.sqrt(family.queries))
+        found = max(scale * _separate_bound(family, parts, public), commuting_bound(family, public))
+    else:
+        found = scale * joint
+    return found * (1 - _MARGIN) / float(np.sqrt(family.queries))
 
 
 def _pairs_scale(design: MixedDesign) -> float:

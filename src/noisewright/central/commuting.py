@@ -23,8 +23,12 @@ LARGEST_GRID = 2**22
 _COMMUTE = 1e-12
 
 
-def commuting_bound(family: Family) -> float:
-    """Nuclear norm of the largest terms that commute, at even cell weights; zero if too large."""
+def commuting_bound(family: Family, public_total: bool = False) -> float:
+    """Nuclear norm of the largest terms that commute, at even cell weights; zero if too large.
+
+    With a public total, even weights on all pairs of cells: the direction of the total drops out,
+    which takes no more than its own length, and what is left counts √2 times or more.
+    """
     used = sorted({i for block in family.blocks for i in block})
     if prod(family.sizes[i] for i in used) > LARGEST_GRID:
         return 0.0
@@ -37,7 +41,17 @@ def commuting_bound(family: Family) -> float:
             chosen.append(term)
             for i, gram in asked.items():
                 known[i].append(gram)
-    return _nuclear(chosen, known, used)
+    found = _nuclear(chosen, known, used)
+    return float(np.sqrt(2)) * (found - _total_length(chosen)) if public_total else found
+
+
+def _total_length(chosen: list[Term]) -> float:
+    """Length of the answers on an even histogram of one person."""
+    squares = 0.0
+    for term in chosen:
+        parts = [float(f.gram().dense().sum()) / f.size**2 for f in term.factors or ()]
+        squares += term.weight**2 * prod(parts)
+    return float(np.sqrt(squares))
 
 
 def _nuclear(chosen: list[Term], known: dict[int, list[FloatArray]], used: list[int]) -> float:
