@@ -219,7 +219,10 @@ def test_l1_distances_of_products_are_bounded_and_exact_for_one_factor(
     seed: int, low: int, count: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    factors = tuple(rng.integers(low, 5, size=(rng.integers(1, 4), 3)) for _ in range(count))
+    factors = tuple(
+        np.concatenate([rng.integers(low, 5, size=(rng.integers(1, 4), 3)), extra])
+        for extra in (np.diag(rng.integers(-2, 3, 3)), np.full((1, 3), 7), np.zeros((0, 3), int))
+    )[:count]
     full = np.ones((1, 1), dtype=np.int64)
     for factor in factors:
         full = np.kron(full, factor)
@@ -227,6 +230,13 @@ def test_l1_distances_of_products_are_bounded_and_exact_for_one_factor(
     change = Block(tuple(range(count)), factors).change(1, "replace-one")
     assert exact <= change <= 2 * np.abs(full).sum(axis=0).max()
     assert count > 1 or change == exact
+
+
+def test_l1_distances_beyond_a_word_are_exact() -> None:
+    factor = np.full((40_000, 2), 2**47)
+    factor[:, 1] *= -1
+    block = Block((0,), (factor,))
+    assert block.change(1, "replace-one") == 2 * block.change(1, "add-remove") == 80_000 * 2**47
 
 
 @pytest.mark.parametrize("text", ["allmarginals:2^5", "marginals:2^5:<=2", "marginals:3x4x2x5:<=2"])

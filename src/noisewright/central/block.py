@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -132,7 +133,7 @@ class Block:
         if not self.factors:
             return Fraction(0)
         if order == 1:
-            return Fraction(self._largest_l1_distance(whole)) / scale
+            return Fraction(self._largest_l1_distance) / scale
         return Fraction(2 * whole - 2 * self._smallest_product()) / scale
 
     def cell_changes(self, order: int) -> FloatArray:
@@ -154,14 +155,37 @@ class Block:
             low, high = min(ends), max(ends)
         return low
 
-    def _largest_l1_distance(self, largest: int) -> int:
+    @cached_property
+    def _largest_l1_distance(self) -> int:
         """Largest distance of two columns: exact for one factor, an upper bound for products."""
+        largest = prod(int(_lengths(factor).max()) for factor in self.factors)
         if any(factor.shape[1] > 2048 for factor in self.factors):
             return 2 * largest
         if len(self.factors) == 1:
-            columns = self.factors[0].T
-            return max(int(np.abs(columns - column).sum(axis=1).max()) for column in columns)
+            return max(int(row.max()) for row in _column_distances(self.factors[0]))
         return 2 * largest - 2 * prod(_least_overlap(factor) for factor in self.factors)
+
+
+def _wide(factor: Integers) -> npt.NDArray[Any]:
+    """The same integers, as Python's own where sums of their differences might not fit a word."""
+    bound = 2 * int(np.abs(factor).max(initial=0)) * len(factor)
+    return factor if bound < _LARGEST else factor.astype(object)
+
+
+def _lengths(factor: Integers) -> npt.NDArray[Any]:
+    return np.asarray(np.abs(_wide(factor)).sum(axis=0))
+
+
+def _column_distances(factor: Integers) -> Iterator[npt.NDArray[Any]]:
+    """L1 distances from every column to all; rows of one cell each, or constant, need no pairs."""
+    factor = _wide(factor)
+    alone = (factor != 0).sum(axis=1) == 1
+    own = np.abs(factor[alone]).sum(axis=0)
+    shared = factor[~alone & (factor != factor[:, :1]).any(axis=1)].T.copy()
+    for number, column in enumerate(shared):
+        distances = own + own[number] + np.abs(shared - column).sum(axis=1)
+        distances[number] = 0
+        yield distances
 
 
 def _least_overlap(factor: Integers) -> int:
@@ -169,9 +193,8 @@ def _least_overlap(factor: Integers) -> int:
 
     What u ⊗ u' and v ⊗ v' share is at least the product of what their factors share.
     """
-    columns, lengths = factor.T, np.abs(factor).sum(axis=0)
-    apart = (np.abs(columns - column).sum(axis=1) for column in columns)
-    pairs = zip(lengths, apart, strict=True)
+    lengths = _lengths(factor)
+    pairs = zip(lengths, _column_distances(factor), strict=True)
     return min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
 
 

@@ -8,7 +8,7 @@ few cells, weighted sums over several attributes at once do better, so both ways
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, inf, log2, prod
 
 import numpy as np
@@ -68,24 +68,28 @@ class Factor:
 
 
 def laplace_product(
-    term: Term, sizes: tuple[int, ...], norm: float, largest: float = inf
+    term: Term, sizes: tuple[int, ...], norm: float, largest: float = inf, bounded: bool = True
 ) -> Planned:
     """A strategy for one product of workloads: factor by factor, or over all cells at once.
 
-    Its integers are as fine as an L1 sensitivity of at most `largest` allows.
+    Its integers are as fine as an L1 sensitivity of at most `largest` allows. A lower bound for
+    added people is computed only where it is asked for.
     """
     if term.factors is None:
-        return laplace_product(as_one_axis(term.inner), (prod(sizes),), norm, largest)
+        return laplace_product(as_one_axis(term.inner), (prod(sizes),), norm, largest, bounded)
     known = {factor.text(): factor for factor in term.factors}
     solved = {text: _solve(factor, norm) for text, factor in known.items()}
     factors = [solved[factor.text()] for factor in term.factors]
-    bound, name = _bound(term.factors, norm)
     error = prod(factor.error for factor in factors)
     strategy = _product(term, sizes, factors, largest)
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
-    return Planned(strategy, term.weight * error, term.weight * bound, name, _STATUS)
+    planned = Planned(strategy, term.weight * error, None, "none", _STATUS)
+    if not bounded:
+        return planned
+    bound, name = _bound(term.factors, norm)
+    return replace(planned, unit_bound=term.weight * bound, certificate=name)
 
 
 def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) -> Factor:

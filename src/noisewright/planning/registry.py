@@ -259,10 +259,11 @@ def _replaced(problem: CentralProblem, planned: Planned) -> Planned:
 def _laplace_options(problem: CentralProblem) -> list[Planned]:
     asked, norm = problem.terms, problem.norm
     largest = _largest_sensitivity(problem)
-    whole = as_one_axis(problem.workload), (problem.workload.size,), norm, largest
+    added = problem.privacy.neighbours == "add-remove"
+    whole = as_one_axis(problem.workload), (problem.workload.size,), norm, largest, added
     options = []
     if len(asked) == 1 and asked[0].factors is not None:
-        product = laplace_product(asked[0], problem.sizes, norm, largest)
+        product = laplace_product(asked[0], problem.sizes, norm, largest, added)
         if not problem.counts or product.unit_value <= 1.001 * (product.unit_bound or 0.0):
             return [product]
         options.append(product)
