@@ -21,7 +21,7 @@ _LARGEST_JUNTA = 6
 _PRUNING_LOSS = 2e-4
 _WRITING_LOSS = 1e-3
 _SEVERAL_STARTS = 2**14
-_WRITTEN, _WRITTEN_ENTRIES = 2**11, 2**23
+_WRITTEN, _WRITTEN_ENTRIES = 2**11, 2**22
 _LIGHT = 1e-4
 
 
@@ -217,9 +217,10 @@ def _written_out(
     heavy = np.argsort(-orbits.shares)[: max(effort.orbits(n) // 4, 1)]
     heavy = heavy[orbits.shares[heavy] > _LIGHT]
     reports = sum(_reports(orbits.patterns[index].reshape(sizes)) for index in heavy)
-    useful = min(_WRITTEN, 8 * int(problem.needed.sum()))
-    most = max(min(_WRITTEN_ENTRIES // n, useful), effort.orbits(n) // 4) // len(heavy)
-    copies = max(min(effort.reports // reports, most), 1)
+    useful = min(_WRITTEN, 8 * int(problem.needed.sum()), _WRITTEN_ENTRIES // n)
+    few = reports < n  # in sum: then it is their number that counts, not their reports
+    written = max(useful if few else 0, effort.orbits(n))
+    copies = max(written // len(heavy), 1)
     moved = [problem.automorphisms.random(orbits.patterns[heavy], rng) for _ in range(copies - 1)]
     patterns = np.concatenate([orbits.patterns[heavy], *moved])
     shares = np.tile(orbits.shares[heavy], copies)
