@@ -221,3 +221,25 @@ def test_other_errors_can_be_made_small() -> None:
     assert largest[0] <= largest[1] * (1 + 1e-9)
     with pytest.raises(InvalidParameter, match="norm"):
         nw.plan("prefix:8", nw.Privacy(epsilon=1.0), model="local", norm=4.0)
+
+
+def test_reports_hold_only_what_is_asked():
+    domain = nw.Domain(
+        [
+            nw.Categorical("colour", ("red", "green", "blue")),
+            nw.Categorical("town", tuple(f"t{i}" for i in range(50))),
+            nw.Numeric.integers("age", 0, 7),
+        ],
+        reviewed=True,
+    )
+    spec = {"queries": [{"cdf": "age"}, {"marginal": ["colour"]}]}
+    plan = nw.plan(
+        nw.Workload.from_spec(spec, domain), nw.Privacy(epsilon=1), model="local", effort="low"
+    )
+    assert plan.domain.names == ("colour", "age")
+    assert plan.workload.size == 24
+    record = {"colour": "red", "town": "t3", "age": 5}
+    reports = [plan.client.randomize(record) for _ in range(20)]
+    release = plan.estimate(reports)
+    assert len(release.answers) == 8 + 3
+    assert list(release.to_pandas()["table"].unique()) == ["cdf of age", "colour"]

@@ -106,12 +106,13 @@ def compare_without_curator(
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
     from noisewright.planning.local_cost import best_known
+    from noisewright.planning.local_make import narrowed
     from noisewright.report.comparison import draw_comparison
     from noisewright.workload import workload
 
     with progress("comparing"):
         rows: list[Any] = api.compare(queries, privacy, model="local", domain=domain, **settings)
-        best = best_known(workload(queries), privacy.epsilon)
+        best = best_known(narrowed(workload(queries)), privacy.epsilon)
     planned = [row for row in rows if row.refusal is None]
     floor = best.bound.sample_complexity(settings["alpha"]) if best else 0.0
     if chart is not None and planned:

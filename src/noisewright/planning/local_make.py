@@ -46,6 +46,7 @@ def plan_local(
         check_people(people)
     if alpha is not None:
         check_alpha(alpha)
+    asked = asked if settings.prior is not None else narrowed(asked)
     domain = _checked_domain(asked, domain)
     promise = local_privacy(privacy)
     ranked = _ranked(asked, promise, mechanism, settings)
@@ -77,6 +78,11 @@ def local_privacy(privacy: Privacy) -> Privacy:
     return replace(privacy, neighbours="replace-one")
 
 
+def narrowed(asked: Workload) -> Workload:
+    """Questions over the attributes they ask about: what nobody asks, no report needs to hold."""
+    return asked.narrowed() if isinstance(asked, Questions) else asked
+
+
 def compare_local(
     asked: Workload,
     privacy: Privacy,
@@ -85,6 +91,7 @@ def compare_local(
     **search: Any,
 ) -> list[LocalComparison]:
     """All local mechanisms, fewest people first; those that do not apply come last."""
+    asked = narrowed(asked)
     _checked_domain(asked, domain)
     promise = local_privacy(privacy)
     epsilon = _epsilon(promise)

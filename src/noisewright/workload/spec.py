@@ -54,6 +54,14 @@ class Questions(Stack):
         """The questions without their weights, each over all cells."""
         return [part.inner if isinstance(part, Weighted) else part for part in self.parts]
 
+    def narrowed(self) -> Questions:
+        """The same questions over only those attributes that they ask about."""
+        used = {i for term in terms(self, self.domain.shape) for i in term.attributes}
+        if not 0 < len(used) < len(self.domain):
+            return self
+        names = [name for i, name in enumerate(self.domain.names) if i in used]
+        return questions(self.spec, self.domain.project(names))
+
     def text(self) -> str:
         """The specification it was read from, on one line."""
         return f"spec({len(self.parts)} questions, {self.queries} queries)"
