@@ -25,6 +25,8 @@ from noisewright.workload import (
 )
 from noisewright.workload.spec import Questions
 
+_SETTLED = 1.001  # no other mechanism could do visibly better: the search for one can stop
+_CLOSE = 1.25
 _DISAGREEMENT = 1.05  # the error that tables which agree with each other are worth
 
 
@@ -69,25 +71,34 @@ def plan_central(
     """The plan of the named mechanism, or of the best that applies."""
     began = time.perf_counter()
     problem = central_problem(asked, privacy, norm, domain)
-    auto = [name for name, entry in CENTRAL.items() if not entry.baseline]
-    names = auto if mechanism == "auto" else [_known(mechanism)]
-    plans = []
+    if mechanism == "auto":
+        # What takes minutes comes last, and only where the others leave much to gain.
+        entries = [entry for entry in CENTRAL.values() if not entry.baseline]
+        entries.sort(key=lambda entry: entry.slow(problem))
+    else:
+        entries = [CENTRAL[_known(mechanism)]]
+    plans: list[CentralPlan] = []
     reasons = []
-    for name in names:
-        reason = CENTRAL[name].refuses(problem)
+    for entry in entries:
+        reason = entry.refuses(problem)
+        if reason is None and plans and entry.slow(problem) and _certified(plans) <= _CLOSE:
+            continue
         if reason is None:
-            planned = CENTRAL[name].plan(problem)
-            plans.append(problem_plan(problem, name, planned))
-            if _settled(planned):
+            plans.append(problem_plan(problem, entry.name, entry.plan(problem)))
+            if _certified(plans) <= _SETTLED:
                 break
         else:
-            reasons.append(f"{name}: {reason}")
+            reasons.append(f"{entry.name}: {reason}")
     if not plans:
         raise InvalidParameter("mechanism", mechanism, "cannot plan this: " + "; ".join(reasons))
-    best = with_best_bound(
-        min(plans, key=lambda p: p.achieved) if len(plans) > 1 else plans[0], plans
-    )
+    best = with_best_bound(_preferred(plans), plans)
     return check_answerable(replace(best, seconds=time.perf_counter() - began))
+
+
+def _certified(plans: Sequence[CentralPlan]) -> float:
+    """The least error of these plans over the highest bound that any of them proved."""
+    bound = max(made.planned.unit_bound or 0.0 for made in plans)
+    return min(made.planned.unit_value for made in plans) / bound if bound else float("inf")
 
 
 def _preferred(plans: Sequence[CentralPlan]) -> CentralPlan:
@@ -112,11 +123,6 @@ def with_best_bound(made: CentralPlan, plans: Sequence[CentralPlan]) -> CentralP
     tightest = max(same, key=lambda p: p.unit_bound or 0.0)
     bound, certificate = tightest.unit_bound, tightest.certificate
     return replace(made, planned=replace(made.planned, unit_bound=bound, certificate=certificate))
-
-
-def _settled(planned: Planned) -> bool:
-    """Whether no other mechanism could do visibly better: the search for one can stop."""
-    return planned.unit_bound is not None and planned.unit_value <= 1.001 * planned.unit_bound
 
 
 def central_problem(

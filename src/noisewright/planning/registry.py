@@ -50,6 +50,8 @@ from noisewright.privacy.noise import SCALE_LIMIT
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term, terms
 
+_DENSE_QUICK = {2.0: 1024}  # cells of a dense strategy that is found in seconds, by norm
+_DENSE_QUICK_OTHERWISE = 400
 _MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
 _SMALL_DOMAIN = 512  # cells up to which whole tables and a dense strategy are both tried
 
@@ -97,7 +99,8 @@ class CentralProblem:
 class CentralMechanism:
     """A named way to plan; `refuses` says in words why it cannot, or None.
 
-    A `baseline` is planned when named and listed in comparisons, never chosen by itself.
+    A `baseline` is planned when named and listed in comparisons, never chosen by itself. `slow`
+    tells where planning takes minutes.
     """
 
     name: str
@@ -105,6 +108,7 @@ class CentralMechanism:
     refuses: Callable[[CentralProblem], str | None]
     plan: Callable[[CentralProblem], Planned]
     baseline: bool = False
+    slow: Callable[[CentralProblem], bool] = lambda _: False
 
 
 def _refuses_gaussian(problem: CentralProblem) -> str | None:
@@ -127,6 +131,13 @@ def _refuses_gaussian_strategy(problem: CentralProblem) -> str | None:
     if largest > DENSE_CELLS:
         return f"a dense strategy over {largest} cells is too large (limit {DENSE_CELLS})"
     return None
+
+
+def _slow_dense(problem: CentralProblem) -> bool:
+    """All cells of several terms together: hundreds of large eigenproblems."""
+    if len(problem.terms) == 1 and problem.terms[0].factors is not None:
+        return False
+    return problem.workload.size > _DENSE_QUICK.get(problem.norm, _DENSE_QUICK_OTHERWISE)
 
 
 def _plan_gaussian_strategy(problem: CentralProblem) -> Planned:
@@ -320,6 +331,7 @@ CENTRAL: dict[str, CentralMechanism] = {
             "optimal factorization with Gaussian noise: dense, or factor by factor",
             _refuses_gaussian_strategy,
             _plan_gaussian_strategy,
+            slow=_slow_dense,
         ),
         CentralMechanism(
             "shared-basis",
