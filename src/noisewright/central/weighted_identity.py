@@ -36,7 +36,34 @@ _RANDOM_CELLS = 512  # up to which random rows are tried
 _SHAPES = ((12, 3), (16, 4), (16, 6), (21, 3), (21, 4), (21, 6))
 _GRIDS = (2, 3, 4, 5)
 _RANDOM_ROWS = (1, 2, 3, 4, 6, 16)
+_ONE_THREAD = 2**18  # multiplications that stay on one thread
 _START = 0.3  # weight of a start's row, in weights of a cell
+
+
+def _slices(rows: int, cells: int) -> Iterator[slice]:
+    """Cells in pieces whose products the library does not spread over threads.
+
+    Threads that wait for each other made these small products a hundred times slower on a machine
+    that is busy otherwise.
+    """
+    step = max(1, _ONE_THREAD // max(1, rows * rows))
+    return (slice(start, start + step) for start in range(0, cells, step))
+
+
+def _products(a: FloatArray, b: FloatArray) -> FloatArray:
+    """a bᵀ for two sets of rows."""
+    total = np.zeros((len(a), len(b)))
+    for piece in _slices(len(a), a.shape[1]):
+        total += a[:, piece] @ b[:, piece].T
+    return total
+
+
+def _combined(matrix: FloatArray, rows: FloatArray) -> FloatArray:
+    """A small matrix times rows."""
+    result = np.empty((len(matrix), rows.shape[1]))
+    for piece in _slices(len(matrix), rows.shape[1]):
+        result[:, piece] = matrix @ rows[:, piece]
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +112,11 @@ class TotalVariance:
 
     def slopes(self, t: FloatArray, s: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """The value, and its derivatives by the rows T and by the norms s on their own."""
-        kt = np.linalg.solve(np.eye(len(t)) + t @ t.T, t)
+        inverse = np.asarray(np.linalg.inv(np.eye(len(t)) + _products(t, t)), dtype=np.float64)
+        kt = _combined(inverse, t)
         product = self.gram.matvec((kt * s).T).T * s
         by_cell = s**2 * self.diagonal - np.einsum("ij,ij->j", product, t)
-        by_rows = -2 * (product - (product @ t.T) @ kt)
+        by_rows = -2 * (product - _combined(_products(product, t), kt))
         return float(by_cell.sum()), by_rows, 2 * by_cell / s
 
     def descend(self, start: FloatArray, steps: int) -> tuple[float, FloatArray]:
