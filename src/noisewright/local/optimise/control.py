@@ -20,6 +20,8 @@ class Progress:
     seconds: float
 
 
+_FIRST_SNAPSHOT = 1.0
+
 Snapshot = Callable[[str, Arrays], None]
 """Takes the name of a stage and the arrays from which it can go on."""
 
@@ -74,7 +76,9 @@ class Control:
 
     def keep(self, stage: str, state: Callable[[], Mapping[str, Array]], now: bool = False) -> None:
         """Hand the state to the snapshot, if one is wanted and it is time."""
-        if self.snapshot is None or (not now and self.seconds - self.saved < self.snapshot_every):
+        first = min(_FIRST_SNAPSHOT, self.snapshot_every)
+        due = self.saved + self.snapshot_every if self.saved else first
+        if self.snapshot is None or (not now and self.seconds < due):
             return
         self.snapshot(stage, dict(state()))
         self.saved = self.seconds
