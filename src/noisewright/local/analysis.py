@@ -49,8 +49,14 @@ class Analysis:
         return self.strategy.type_variances(self.gram)
 
     @cached_property
+    def _by_questions(self) -> tuple[float, float] | None:
+        return self.strategy.total_variances(self.workload)
+
+    @cached_property
     def worst_case(self) -> float:
         """Largest of them: no data set of N people has a total variance above N times this."""
+        if self._by_questions is not None:
+            return self._by_questions[0]
         if self._plainly("worst_variance"):
             return float(self.type_variances.max())
         return self.strategy.worst_variance(self.gram)
@@ -58,6 +64,8 @@ class Analysis:
     @cached_property
     def average_case(self) -> float:
         """Their mean over types."""
+        if self._by_questions is not None:
+            return self._by_questions[1]
         if self._plainly("average_variance"):
             return float(self.type_variances.mean())
         return self.strategy.average_variance(self.gram)
@@ -74,6 +82,8 @@ class Analysis:
     def objective(self) -> float:
         """L = tr[(Qᵀ D⁻¹ Q)⁺ M] with D = Diag(Q1), the average-case objective."""
         strategy = self.strategy
+        if self._by_questions is not None:
+            return strategy.size * self._by_questions[1] + self.gram.trace()
         if self._plainly("mean_trace"):
             moments = self.type_variances + self.gram.diagonal()
             return float(strategy.size * (strategy.prior @ moments))

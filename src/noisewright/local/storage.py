@@ -19,6 +19,7 @@ HOMES = {
     "vector": "noisewright.local.vector:VectorStrategy",
     "codebook": "noisewright.local.codebook:Codebook",
     "union": "noisewright.local.union:Union",
+    "parts": "noisewright.local.parts:Parts",
     "tree-mixture": "noisewright.local.hierarchical:TreeMixture",
     "mixture": "noisewright.local.mixture:Mixture",
     "decoded": "noisewright.local.prior:Decoded",

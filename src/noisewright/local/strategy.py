@@ -180,6 +180,13 @@ class Strategy(ABC):
         """The mean type variance."""
         return float(self.type_variances(gram).mean())
 
+    def total_variances(self, workload: Workload) -> tuple[float, float] | None:
+        """Largest and mean variance that one person adds, where the questions tell, not their Gram.
+
+        None for strategies that know them from `type_variances`.
+        """
+        return None
+
     @property
     def lists_cells(self) -> bool:
         """Whether estimates are made as a vector over all types."""

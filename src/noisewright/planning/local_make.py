@@ -16,6 +16,7 @@ from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.histogram import check_cells
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.local_cost import ALPHA, LocalComparison, check_people, known_bound
+from noisewright.planning.local_parts import with_parts
 from noisewright.planning.local_search import OPTIMISED, Search, optimised
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
@@ -133,8 +134,10 @@ def _ranked(asked: Workload, promise: Privacy, mechanism: str, settings: Search)
     if mechanism == OPTIMISED or (mechanism == "auto" and settings.own_error):
         return [optimised(asked, epsilon, settings)]
     if mechanism != "auto":
-        return candidates(asked, epsilon, promise.delta, [_known(mechanism)])
+        named = candidates(asked, epsilon, promise.delta, [_known(mechanism)])
+        return with_parts(asked, named, lambda part: _ranked(part, promise, "auto", settings))
     found = candidates(asked, epsilon, promise.delta)
+    found = with_parts(asked, found, lambda part: _ranked(part, promise, "auto", settings))
     best = found[0].analysis
     settled = best is not None and bound is not None and best.worst_case <= 1.001 * bound.variance
     if not settled:  # otherwise no strategy could do visibly better
