@@ -65,6 +65,14 @@ def test_replaced_people_are_bounded_by_every_way(
         assert truth * (1 - 1e-12) <= by_counts
 
 
+@pytest.mark.parametrize("size", [3, 40])
+def test_attributes_of_one_value_count_by_their_entries(size: int) -> None:
+    factors = (np.array([[5]]), centred(size).contrasts, centred(size).contrasts)
+    strategy = BlockStrategy((1, size, size), (Block((0, 1, 2), factors),))
+    truth = largest(whole_matrix(strategy), "replace-one")
+    assert truth * (1 - 1e-9) <= strategy.sensitivity(2, "replace-one") <= truth * (1 + 1e-6)
+
+
 def test_many_attributes_that_are_alike_are_counted_exactly() -> None:
     tables = [(), *((i,) for i in range(8)), *((i, j) for j in range(8) for i in range(j))]
     axis = centred(3)

@@ -35,7 +35,7 @@ _MARGIN = 1e-9
 
 def squared_change(sizes: Sequence[int], blocks: Sequence[Block], neighbours: str) -> float | None:
     """Upper bound on the squared change; None where no sharper one than the sum is found."""
-    used = sorted({i for block in blocks for i in block.attributes if sizes[i] > 1})
+    used = sorted({i for block in blocks for i in block.attributes})
     cells = prod(sizes[i] for i in used)
     if any(block.weights is not None for block in blocks):
         visited = neighbours == "add-remove" and cells <= _GRID
