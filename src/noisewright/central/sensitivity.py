@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.central.axes import Integers
-from noisewright.central.block import Block, exact_gram
+from noisewright.central.block import Block, Table, exact_gram
 from noisewright.workload.base import FloatArray
 
 _PAIRS = 1024  # cells whose pairs are all compared
@@ -151,11 +151,14 @@ def _over_counts(
     members = Counter(sorts[i] for i in used)
     kinds = list(members)
     patterns = np.array(list(product(*(range(members[k] + 1) for k in kinds))), dtype=np.int64)
+    by_table: dict[Table, float] = {}
+    for block in blocks:  # a table may be measured more than once
+        by_table[block.attributes] = by_table.get(block.attributes, 0.0) + _precision(block)
     heaviest: dict[tuple[int, ...], float] = {}
-    for block in blocks:
-        inside = Counter(sorts[i] for i in block.attributes if i in sorts)
+    for table, precision in by_table.items():
+        inside = Counter(sorts[i] for i in table)
         key = tuple(inside[k] for k in kinds)
-        heaviest[key] = max(heaviest.get(key, 0.0), _precision(block))
+        heaviest[key] = max(heaviest.get(key, 0.0), precision)
     total = np.zeros(len(patterns))
     for key, precision in heaviest.items():
         for differing in product(*(range(count + 1) for count in key)):
