@@ -54,6 +54,7 @@ Structure = Literal["auto", "dense", "translations", "ordered"]
 _NEARLY_INVARIANT = 1.01
 _FEWEST_BINS = 8
 _QUICK_SIZE = 16
+_SMALL, _LITTLE_PRIVACY = 40, 3.0
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,10 @@ def _search(
     if structure in ("auto", "translations") and task.prior is None:
         symmetric = _symmetric(task, structure == "translations")
         if symmetric is not None:
-            return _orbits(symmetric, preset, rng, control, state)
+            orbits = _orbits(symmetric, preset, rng, control, state)
+            if structure == "auto" and _may_gain(task, symmetric) and not control.expired:
+                return _better_dense(task, orbits, preset, rng, control)
+            return orbits
     if structure in ("auto", "ordered") and task.prior is None:
         ordered = _ordered(task, preset, structure == "ordered")
         if ordered is not None:
@@ -291,6 +295,26 @@ def _orbits(
         return SubsetSelection(n, epsilon)  # all cells alike: meets the bound exactly
     orbits = search_orbits(problem, preset.orbits, rng, control, state)
     return OrbitStrategy.from_patterns(problem.group.sizes, orbits.patterns, orbits.shares, epsilon)
+
+
+def _may_gain(task: Task, problem: SymmetricProblem) -> bool:
+    """Whether a workload that is invariant only nearly may be answered better without orbits."""
+    known = decompose(task.gram, problem.group)
+    if known is not None and not known.ramp:
+        return False
+    return task.size <= (_SMALL if task.epsilon < _LITTLE_PRIVACY else 2 * _SMALL)
+
+
+def _better_dense(
+    task: Task, orbits: Strategy, preset: Preset, rng: np.random.Generator, control: Control
+) -> Strategy:
+    """A dense search beside the orbits; a checkpoint stays with the orbits."""
+    if control.met(task.value(orbits)):
+        return orbits
+    quiet = replace(control, snapshot=None)
+    dense = _dense(task, preset, rng, quiet, None)
+    control.iterations = quiet.iterations
+    return min(orbits, dense, key=task.value)
 
 
 def _ordered(task: Task, preset: Preset, told: bool) -> Decomposition | None:
