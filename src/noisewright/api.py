@@ -16,7 +16,11 @@ from noisewright.planning.sums import SumsPlan
 from noisewright.planning.targets import Fit, Target
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
+from noisewright.threads import one_thread_if_small
 from noisewright.workload import Workload, workload
+from noisewright.workload.algebra import Kron
+from noisewright.workload.marginals import Marginals
+from noisewright.workload.spec import Questions
 
 if TYPE_CHECKING:
     from noisewright.planning.local_cost import LocalComparison
@@ -43,9 +47,11 @@ def plan(
     what its summary and forecasts are about; `effort` ("low", "normal", "high"), `time_limit`
     (seconds), `seed` and more (see `planning.local_make`) steer the search for the best strategy.
     """
-    made = make.plan(
-        queries, privacy, model=model, error=error, mechanism=mechanism, domain=domain, **local
-    )
+    asked = workload(queries)
+    with one_thread_if_small(_longest_axis(asked)):
+        made = make.plan(
+            asked, privacy, model=model, error=error, mechanism=mechanism, domain=domain, **local
+        )
     return _equipped(made)
 
 
@@ -70,7 +76,9 @@ def plan_for(
     start: dict[str, Any] = {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
     norm = make.error_norm(error)
-    found = plan_for_targets(workload(queries), targets, privacy, norm, mechanism, domain)
+    asked = workload(queries)
+    with one_thread_if_small(_longest_axis(asked)):
+        found = plan_for_targets(asked, targets, privacy, norm, mechanism, domain)
     return replace(found, plan=_equipped(found.plan))
 
 
@@ -118,16 +126,29 @@ def compare(
 ) -> list[Comparison] | list[LocalComparison]:
     """Every mechanism of the model side by side, best first; those that refuse come last."""
     make.check_model(model)
-    if model == "local":
-        from noisewright.planning.local_make import compare_local
+    asked = workload(queries)
+    with one_thread_if_small(_longest_axis(asked)):
+        if model == "local":
+            from noisewright.planning.local_make import compare_local
 
-        return compare_local(workload(queries), privacy, domain, **local)
-    return compare_central(queries, privacy, error, domain)
+            return compare_local(asked, privacy, domain, **local)
+        return compare_central(asked, privacy, error, domain)
 
 
 def load(path: str | Path) -> Any:
     """Read a plan saved by `plan.save`."""
     return _equipped(store.load(path))
+
+
+def _longest_axis(asked: Workload) -> int:
+    """Rows of the largest matrix that a search is likely to meet."""
+    if isinstance(asked, Questions):
+        return max(asked.domain.shape)
+    if isinstance(asked, Marginals):
+        return max(asked.sizes)
+    if isinstance(asked, Kron):
+        return max(factor.size for factor in asked.factors)
+    return asked.size
 
 
 def _equipped(made: Any) -> Any:
