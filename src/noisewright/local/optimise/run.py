@@ -46,6 +46,7 @@ from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection
 from noisewright.local.spectrum import centred_spectrum
 from noisewright.local.strategy import DENSE_SIZE, Arrays, Strategy
+from noisewright.threads import one_thread_if_small
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
@@ -153,8 +154,9 @@ def optimise(
         control.snapshot = saved.save
     rng = np.random.default_rng(seed)
     arrays = None if state is None else state[1]
-    strategy = _search(task, preset, structure, rng, control, arrays)
-    mechanism, strategy, value = never_worse(task, strategy, control)
+    with one_thread_if_small(task.gram.size):
+        strategy = _search(task, preset, structure, rng, control, arrays)
+        mechanism, strategy, value = never_worse(task, strategy, control)
     status = _status(value, control)
     result = _result(task, strategy, mechanism, value, status, control)
     if kept is not None and status == "finished":
