@@ -336,3 +336,11 @@ def test_forged_chances_are_refused(low, high):
     family = Family((0,), Translations((4,)), bits, np.array([low]), np.array([high]))
     with pytest.raises(InvalidParameter):
         OrbitStrategy((4,), (family,), 1.0)
+
+
+def test_questions_that_no_orbit_sees_have_no_finite_error():
+    pattern = np.tile([True, False], (1, 4))  # depends on the last attribute only
+    strategy = OrbitStrategy.from_patterns((2, 2, 2), pattern, np.ones(1), 1.0)
+    assert np.isinf(strategy.type_variances(workload("marginals:2^3:2").gram())).all()
+    seen = workload("total:2*total:2*identity:2").gram()
+    assert np.isfinite(strategy.type_variances(seen)).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 from noisewright.errors import NoisewrightError
 from noisewright.local.fourier import fourier
@@ -23,7 +24,7 @@ def never_worse(task: Task, strategy: Strategy, control: Control) -> tuple[str, 
     best, name = task.value(strategy), "optimised"
     if best <= task.floor * (1 + 1e-9) or control.met(best):
         return name, strategy, best
-    for candidate, build in _classics(task).items():
+    for candidate, build in _classics(task, isfinite(best)).items():
         try:
             built = build()
             value = task.value(built)
@@ -34,8 +35,11 @@ def never_worse(task: Task, strategy: Strategy, control: Control) -> tuple[str, 
     return name, strategy, best
 
 
-def _classics(task: Task) -> dict[str, Callable[[], Strategy]]:
-    """Those whose error is quickly known: by matrices on small domains, in closed form on large."""
+def _classics(task: Task, quick: bool) -> dict[str, Callable[[], Strategy]]:
+    """Those whose error is quickly known: by matrices on small domains, in closed form on large.
+
+    Where nothing was found yet, one that takes seconds is tried as well.
+    """
     n, epsilon = task.size, task.epsilon
     found: dict[str, Callable[[], Strategy]] = {
         "randomized-response": lambda: RandomizedResponse(n, epsilon),
@@ -45,6 +49,6 @@ def _classics(task: Task) -> dict[str, Callable[[], Strategy]]:
         found["hadamard"] = lambda: HadamardResponse(n, epsilon)
     if n <= _BY_MATRICES or n > DENSE_SIZE:
         found["hierarchical"] = lambda: hierarchical(task.gram, epsilon)
-    if n <= _BY_TRANSFORMS:
+    if n <= _BY_TRANSFORMS or not quick:
         found["fourier"] = lambda: fourier(task.gram, epsilon)
     return found

@@ -264,6 +264,8 @@ class OrbitStrategy(IndexStrategy):
         information = self.information
         weights = known.eigenvalues * self.group.counts
         weights[0] = 0.0
+        if (weights[information.inverse == 0.0] > 1e-12 * weights.max()).any():
+            return np.full(self.size, np.inf)  # something asked is never reported
         constant = float(weights @ information.inverse) - weights.sum() / self.size
         result = np.full(self.size, constant)
         if known.ramp:
