@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.local.analysis import Analysis
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.hadamard import HadamardResponse
+from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.parts import Parts
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.storage import pack, unpack
@@ -123,3 +126,18 @@ def test_questions_about_many_attributes_are_planned_by_parts(tmp_path):
         found = loaded.estimate(plan.strategy.randomize(cells, SeededSource(4)), **chosen)
         assert (np.abs(found.answers - truth) <= 7 * found.std + 1e-6).all()
     assert loaded.forecast(4000).rmse == pytest.approx(found.std.mean(), rel=0.5)
+
+
+class Upturned(RandomizedResponse):
+    """A component whose other cells are a hundred times likelier than the true one."""
+
+    def worst_ratio(self):
+        return Fraction(1, 100)
+
+
+def test_no_component_hides_behind_another():
+    honest, upturned = RandomizedResponse(3, 1.3), Upturned(3, 1.3)
+    for pair in ((honest, upturned), (upturned, honest)):
+        assert not Parts.of((3, 3), ((0,), (1,)), pair, SHARES).is_private()
+        assert not Mixture.of(list(pair), [Coarsening(3), Coarsening(3)], SHARES).is_private()
+    assert Parts.of((3, 3), ((0,), (1,)), (honest, honest), SHARES).is_private()

@@ -7,20 +7,18 @@ X = Σ_c w_c G_cᵀ X_c G_c, where G_c sums the cells that the c-th coarsening m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.fixedpoint import WORD, categorical, thresholds, whole_weights
+from noisewright.local.drawn import DrawnComponent, unpacked
+from noisewright.local.fixedpoint import WORD, whole_weights
 from noisewright.local.information import DenseInformation, Information
-from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
-from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +61,7 @@ class Coarsening:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture(IndexStrategy):
+class Mixture(DrawnComponent):
     """A public draw of a component, then its report on the coarsened cell."""
 
     components: tuple[IndexStrategy, ...]
@@ -105,48 +103,9 @@ class Mixture(IndexStrategy):
         """Number of types."""
         return self.coarsenings[0].size
 
-    @property
-    def epsilon(self) -> float:  # type: ignore[override]
-        """The largest ε of the components."""
-        return max(component.epsilon for component in self.components)
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """First report of each component, and the number of reports at the end."""
-        return tuple(np.cumsum([0, *(c.outputs for c in self.components)]).tolist())
-
-    @property
-    def outputs(self) -> int:
-        """All reports of all components."""
-        return self.starts[-1]
-
-    @cached_property
-    def _thresholds(self) -> npt.NDArray[np.uint64]:
-        return thresholds(list(self.weights))
-
-    @cached_property
-    def _chances(self) -> list[float]:
-        return [w / WORD for w in self.weights]
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """Draw a component for each value, then let it report."""
-        drawn = categorical(self._thresholds, len(values), source)
-        reports = np.empty(len(values), dtype=np.int64)
-        for index in np.unique(drawn):
-            members = np.flatnonzero(drawn == index)
-            coarse = self.coarsenings[index].of(values[members])
-            own = self.components[index].sample(coarse, source).astype(np.int64)
-            reports[members] = self.starts[index] + own
-        return reports
-
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Reports that their component could have produced."""
-        result = super().valid(reports)
-        for index, component in enumerate(self.components):
-            part = (reports >= self.starts[index]) & (reports < self.starts[index + 1])
-            local = reports[part].astype(np.int64) - self.starts[index]
-            result[part] &= component.valid(local)
-        return result
+    def looked_at(self, index: int, values: IntArray) -> IntArray:
+        """The coarse cells of some cells."""
+        return self.coarsenings[index].of(values)
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Scores of the components, spread over their cells."""
@@ -183,55 +142,23 @@ class Mixture(IndexStrategy):
             result += chance * coarsening.spread(component.energy(coarse))
         return result
 
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop`."""
-        blocks = [np.empty((0, self.size))]
-        for index, component in enumerate(self.components):
-            first = self.starts[index]
-            a, b = max(start - first, 0), min(stop - first, component.outputs)
-            if a < b:
-                block = component.rows(a, b)[:, self.coarsenings[index].map]
-                blocks.append(self._chances[index] * block)
-        return np.concatenate(blocks)
-
-    def worst_ratio(self) -> Fraction:
-        """The worst of the components."""
-        return max(component.worst_ratio() for component in self.components)
-
-    @property
-    def two_valued(self) -> bool:
-        """Whether all components are."""
-        return all(component.two_valued for component in self.components)
-
     def parameters(self) -> tuple[Settings, Arrays]:
-        """The components' own parameters, side by side."""
-        arrays: Arrays = {}
-        parts: list[dict[str, Any]] = []
-        for index, component in enumerate(self.components):
-            settings, own = pack(component)
-            arrays |= {f"{index}.{name}": value for name, value in own.items()}
-            coarsening = self.coarsenings[index]
-            parts.append({"strategy": settings, "width": coarsening.width})
+        """The components' own parameters, side by side, and the coarsenings."""
+        parts, arrays = self.packed()
+        for index, coarsening in enumerate(self.coarsenings):
             if coarsening.table is not None:
                 arrays[f"{index}.table"] = coarsening.table
+        widths = [coarsening.width for coarsening in self.coarsenings]
         weights = [str(weight) for weight in self.weights]  # beyond what JSON numbers hold
-        return {"size": self.size, "weights": weights, "components": parts}, arrays
+        settings = {"size": self.size, "weights": weights, "components": parts, "widths": widths}
+        return settings, arrays
 
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Self:
         """The strategy that `parameters` described."""
-        components, coarsenings = [], []
-        for index, part in enumerate(settings["components"]):
-            own = {
-                name.split(".", 1)[1]: value
-                for name, value in arrays.items()
-                if name.split(".", 1)[0] == str(index)
-            }
-            table = own.pop("table", None)
-            coarsenings.append(Coarsening(int(settings["size"]), int(part["width"]), table))
-            component = unpack(part["strategy"], own)
-            if not isinstance(component, IndexStrategy):
-                raise InvalidParameter("components", component.kind, "must report whole numbers")
-            components.append(component)
-        weights = tuple(int(weight) for weight in settings["weights"])
-        return cls(tuple(components), tuple(coarsenings), weights)
+        components, beside = unpacked(settings["components"], arrays)
+        coarsenings = tuple(
+            Coarsening(int(settings["size"]), int(width), own.get("table"))
+            for width, own in zip(settings["widths"], beside, strict=True)
+        )
+        return cls(components, coarsenings, tuple(int(weight) for weight in settings["weights"]))

@@ -10,30 +10,28 @@ P[Cov_u/w + (1/w − 1) e_u e_uᵀ]P to it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.fixedpoint import WORD, categorical, thresholds, whole_weights
+from noisewright.local.drawn import DrawnComponent, unpacked
+from noisewright.local.fixedpoint import WORD, whole_weights
 from noisewright.local.information import Information, UnformedInformation
-from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
-from noisewright.local.tables import TableStrategy
-from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.local.tables import TableStrategy, table_cells
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import DenseGram
 from noisewright.workload.terms import terms
 
 Block = tuple[int, ...]
 
+_DENSE_ENTRIES = 2**26
+
 
 @dataclass(frozen=True, eq=False)
-class Parts(TableStrategy, IndexStrategy):
+class Parts(TableStrategy, DrawnComponent):
     """Draw one of `tables`, and report the person's cell of it by that table's component."""
 
     sizes: tuple[int, ...]
@@ -73,11 +71,6 @@ class Parts(TableStrategy, IndexStrategy):
         return prod(self.sizes)
 
     @property
-    def epsilon(self) -> float:  # type: ignore[override]
-        """The largest ε of the components."""
-        return max(component.epsilon for component in self.components)
-
-    @property
     def by_tables(self) -> bool:
         """Always: nothing over the whole domain is formed."""
         return True
@@ -86,52 +79,9 @@ class Parts(TableStrategy, IndexStrategy):
         """Number of cells of a table."""
         return prod(self.sizes[i] for i in block)
 
-    @cached_property
-    def starts(self) -> IntArray:
-        """First report of each component, and the number of reports at the end."""
-        return np.cumsum([0, *(component.outputs for component in self.components)])
-
-    @property
-    def outputs(self) -> int:
-        """All reports of all components."""
-        return int(self.starts[-1])
-
-    @cached_property
-    def _chances(self) -> list[float]:
-        return [weight / WORD for weight in self.weights]
-
-    # --- clients ------------------------------------------------------------------------------
-
-    @cached_property
-    def _thresholds(self) -> npt.NDArray[np.uint64]:
-        return thresholds(list(self.weights))
-
-    def coarse(self, values: IntArray, block: Block) -> IntArray:
-        """The cells of a table that some cells of the domain belong to."""
-        result = np.zeros(len(values), dtype=np.int64)
-        for attribute in block:
-            stride, n = prod(self.sizes[attribute + 1 :]), self.sizes[attribute]
-            result = result * n + (values // stride) % n
-        return result
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """Draw a table for each value, then let its component report."""
-        drawn = categorical(self._thresholds, len(values), source)
-        reports = np.empty(len(values), dtype=np.int64)
-        for index in np.unique(drawn):
-            members = np.flatnonzero(drawn == index)
-            cells = self.coarse(values[members], self.tables[index])
-            own = self.components[index].sample(cells, source).astype(np.int64)
-            reports[members] = self.starts[index] + own
-        return reports
-
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Reports that their component could have produced."""
-        result = super().valid(reports)
-        for index, component in enumerate(self.components):
-            part = (reports >= self.starts[index]) & (reports < self.starts[index + 1])
-            result[part] &= component.valid(reports[part].astype(np.int64) - self.starts[index])
-        return result
+    def looked_at(self, index: int, values: IntArray) -> IntArray:
+        """The cells of a component's table."""
+        return table_cells(values, self.sizes, self.tables[index])
 
     # --- estimates ----------------------------------------------------------------------------
 
@@ -190,56 +140,29 @@ class Parts(TableStrategy, IndexStrategy):
             worst, mean = worst + float(added.max()), mean + float(added.mean())
         return worst, mean
 
-    # --- privacy and form ---------------------------------------------------------------------
+    # --- form ---------------------------------------------------------------------------------
 
     def rows(self, start: int, stop: int) -> FloatArray:
         """Chances of reports `start` to `stop`."""
-        if (stop - start) * self.size > 2**26:
+        if (stop - start) * self.size > _DENSE_ENTRIES:
             raise TooLarge("that many rows are too large for a dense block")
-        cells, blocks = np.arange(self.size), [np.empty((0, self.size))]
-        for index, component in enumerate(self.components):
-            first = int(self.starts[index])
-            a, b = max(start - first, 0), min(stop - first, component.outputs)
-            if a < b:
-                own = component.rows(a, b)[:, self.coarse(cells, self.tables[index])]
-                blocks.append(self._chances[index] * own)
-        return np.concatenate(blocks)
-
-    def worst_ratio(self) -> Fraction:
-        """The worst of the components: which table was drawn says nothing."""
-        return max(component.worst_ratio() for component in self.components)
-
-    @property
-    def two_valued(self) -> bool:
-        """Whether all components are."""
-        return all(component.two_valued for component in self.components)
+        return super().rows(start, stop)
 
     def parameters(self) -> tuple[Settings, Arrays]:
-        """The components' own parameters, side by side."""
-        arrays: Arrays = {}
-        parts: list[dict[str, Any]] = []
-        for index, component in enumerate(self.components):
-            settings, own = pack(component)
-            arrays |= {f"{index}.{name}": value for name, value in own.items()}
-            parts.append({"strategy": settings, "table": list(self.tables[index])})
+        """The components' own parameters, side by side, and the tables."""
+        parts, arrays = self.packed()
         weights = [str(weight) for weight in self.weights]  # beyond what JSON numbers hold
-        return {"sizes": list(self.sizes), "weights": weights, "parts": parts}, arrays
+        tables = [list(table) for table in self.tables]
+        settings = {"sizes": list(self.sizes), "weights": weights, "tables": tables}
+        return {**settings, "components": parts}, arrays
 
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Parts:
         """The strategy that `parameters` described."""
-        components = []
-        for index, part in enumerate(settings["parts"]):
-            prefix = f"{index}."
-            own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-            component = unpack(part["strategy"], own)
-            if not isinstance(component, IndexStrategy):
-                raise InvalidParameter("parts", component.kind, "must report whole numbers")
-            components.append(component)
         return cls(
             tuple(int(size) for size in settings["sizes"]),
-            tuple(tuple(int(i) for i in part["table"]) for part in settings["parts"]),
-            tuple(components),
+            tuple(tuple(int(i) for i in table) for table in settings["tables"]),
+            unpacked(settings["components"], arrays)[0],
             tuple(int(weight) for weight in settings["weights"]),
         )
 

@@ -19,13 +19,14 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.tables import Block, interaction, subsets
+from noisewright.local.drawn import farthest_ratio
 from noisewright.local.fixedpoint import WORD, categorical, check_epsilon, thresholds, whole_weights
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.information import Information, UnformedInformation
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import ListedSubsets, best_subset_size
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
-from noisewright.local.tables import TableStrategy
+from noisewright.local.tables import TableStrategy, table_cells
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.gram import Gram, MarginalGram
@@ -108,18 +109,6 @@ class Union(TableStrategy, IndexStrategy):
     def _thresholds(self) -> npt.NDArray[np.uint64]:
         return thresholds(list(self.weights))
 
-    @cached_property
-    def _strides(self) -> list[int]:
-        return [prod(self.sizes[i + 1 :]) for i in range(len(self.sizes))]
-
-    def coarse(self, values: IntArray, block: Block) -> IntArray:
-        """The cells of a table that some cells of the domain belong to."""
-        result = np.zeros(len(values), dtype=np.int64)
-        for attribute in block:
-            n = self.sizes[attribute]
-            result = result * n + (values // self._strides[attribute]) % n
-        return result
-
     @property
     def sample_block(self) -> int:
         """Many at a time: values are grouped by table."""
@@ -132,7 +121,7 @@ class Union(TableStrategy, IndexStrategy):
         order = np.argsort(drawn, kind="stable")
         present, firsts = np.unique(drawn[order], return_index=True)
         for index, members in zip(present, np.split(order, firsts[1:]), strict=True):
-            cells[members] = self.coarse(values[members], self.tables[index])
+            cells[members] = table_cells(values[members], self.sizes, self.tables[index])
         reports = self.starts[drawn]
         sizes = np.array([self.cells(table) for table in self.tables])[drawn]
         for n, oracle in self._oracles.items():
@@ -299,13 +288,13 @@ class Union(TableStrategy, IndexStrategy):
             first, last = int(self.starts[index]), int(self.starts[index + 1])
             a, b = max(start, first) - first, min(stop, last) - first
             if a < b:
-                block = self.oracle(index).rows(a, b)[:, self.coarse(everything, table)]
+                block = self.oracle(index).rows(a, b)[:, table_cells(everything, self.sizes, table)]
                 blocks.append(self.weights[index] / WORD * block)
         return np.concatenate(blocks)
 
     def worst_ratio(self) -> Fraction:
         """The worst of the mechanisms."""
-        return max(oracle.worst_ratio() for oracle in self._oracles.values())
+        return farthest_ratio(self._oracles.values())
 
     @property
     def two_valued(self) -> bool:

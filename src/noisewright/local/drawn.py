@@ -1,0 +1,126 @@
+"""Strategies made of components: a public draw of one, then its report on what it looks at."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.fixedpoint import WORD, categorical, thresholds
+from noisewright.local.storage import pack, unpack
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray
+
+
+class DrawnComponent(IndexStrategy):
+    """The draw is independent of the person, so a report is as private as its component."""
+
+    components: tuple[IndexStrategy, ...]
+    weights: tuple[int, ...]
+    """Chances of the components, out of 2^64."""
+
+    @abstractmethod
+    def looked_at(self, index: int, values: IntArray) -> IntArray:
+        """The cells that a component sees of some cells of the domain."""
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        """The largest ε of the components."""
+        return max(component.epsilon for component in self.components)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """First report of each component, and the number of reports at the end."""
+        return tuple(np.cumsum([0, *(c.outputs for c in self.components)]).tolist())
+
+    @property
+    def outputs(self) -> int:
+        """All reports of all components."""
+        return self.starts[-1]
+
+    @cached_property
+    def _thresholds(self) -> npt.NDArray[np.uint64]:
+        return thresholds(list(self.weights))
+
+    @cached_property
+    def _chances(self) -> list[float]:
+        return [w / WORD for w in self.weights]
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """Draw a component for each value, then let it report."""
+        drawn = categorical(self._thresholds, len(values), source)
+        reports = np.empty(len(values), dtype=np.int64)
+        for index in np.unique(drawn).tolist():
+            members = np.flatnonzero(drawn == index)
+            seen = self.looked_at(index, values[members])
+            own = self.components[index].sample(seen, source).astype(np.int64)
+            reports[members] = self.starts[index] + own
+        return reports
+
+    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+        """Reports that their component could have produced."""
+        result = super().valid(reports)
+        for index, component in enumerate(self.components):
+            part = (reports >= self.starts[index]) & (reports < self.starts[index + 1])
+            local = reports[part].astype(np.int64) - self.starts[index]
+            result[part] &= component.valid(local)
+        return result
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop`."""
+        cells, blocks = np.arange(self.size), [np.empty((0, self.size))]
+        for index, component in enumerate(self.components):
+            first = self.starts[index]
+            a, b = max(start - first, 0), min(stop - first, component.outputs)
+            if a < b:
+                own = component.rows(a, b)[:, self.looked_at(index, cells)]
+                blocks.append(self._chances[index] * own)
+        return np.concatenate(blocks)
+
+    def worst_ratio(self) -> Fraction:
+        """The worst of the components."""
+        return farthest_ratio(self.components)
+
+    @property
+    def two_valued(self) -> bool:
+        """Whether all components are."""
+        return all(component.two_valued for component in self.components)
+
+    def packed(self) -> tuple[list[Settings], Arrays]:
+        """The components' own parameters, side by side."""
+        arrays: Arrays = {}
+        parts: list[Settings] = []
+        for index, component in enumerate(self.components):
+            settings, own = pack(component)
+            arrays |= {f"{index}.{name}": value for name, value in own.items()}
+            parts.append(settings)
+        return parts, arrays
+
+
+def unpacked(
+    parts: Sequence[Settings], arrays: Arrays
+) -> tuple[tuple[IndexStrategy, ...], list[dict[str, Any]]]:
+    """The components that `packed` described, and the arrays beside each."""
+    components, beside = [], []
+    for index, settings in enumerate(parts):
+        prefix = f"{index}."
+        own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        component = unpack(settings, own)
+        if not isinstance(component, IndexStrategy):
+            raise InvalidParameter("components", component.kind, "must report whole numbers")
+        components.append(component)
+        beside.append(own)
+    return tuple(components), beside
+
+
+def farthest_ratio(strategies: Iterable[IndexStrategy]) -> Fraction:
+    """The ratio farthest from one, either way: a small one must not hide behind a large one."""
+    ratios = [strategy.worst_ratio() for strategy in strategies]
+    return max(max(ratio, 1 / ratio) for ratio in ratios)
