@@ -1,4 +1,4 @@
-"""Private answers to the queries you ask, with the least noise that privacy allows.
+"""Private answers to the queries you ask, close to the least noise of any linear method.
 
 Names are imported on first use, so that `import noisewright` and `noisewright --help` stay quick.
 """

@@ -20,7 +20,8 @@ def test_compare_prints_json_rows_and_a_table() -> None:
     code, out, _ = run("compare", "prefix:8", "--rho", "0.5", "--json")
     assert code == 0
     rows = json.loads(out)
-    assert {"mechanism", "rmse", "max", "lower_bound", "ratio", "seconds"} == set(rows[0])
+    figures = {"mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds"}
+    assert figures == set(rows[0])
     assert rows[0]["rmse"] <= rows[-1]["rmse"]
     code, out, _ = run("compare", "prefix:8", "--epsilon", "1")
     assert code == 0
@@ -33,7 +34,7 @@ def test_compare_draws(tmp_path: Path, suffix: str) -> None:
     code, _, _ = run("compare", "prefix:8", "--rho", "1", "--chart", str(path))
     assert code == 0
     drawn = path.read_text(encoding="utf-8")
-    assert "least possible" in drawn
+    assert "linear strategies under this noise" in drawn
     assert "gaussian-strategy" in drawn
 
 

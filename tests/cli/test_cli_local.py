@@ -87,6 +87,7 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
         "ratio",
         "two_valued",
         "seconds",
+        "bound_class",
     ]
     assert set(fields) <= set(document)
     assert document["people_needed"] == pytest.approx(10 * document["sample_complexity"], abs=1)

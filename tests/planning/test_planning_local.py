@@ -26,6 +26,7 @@ FIELDS = {
     "ratio",
     "two_valued",
     "seconds",
+    "bound_class",
 }
 
 

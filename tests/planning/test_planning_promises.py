@@ -109,9 +109,9 @@ def test_answers_are_never_written_without_what_was_spent(tmp_path: Path) -> Non
     assert not (tmp_path / "answers.csv").exists()
 
 
-def test_nothing_is_called_optimal_for_neighbours_it_was_not_planned_for() -> None:
+def test_nothing_is_called_best_for_neighbours_it_was_not_planned_for() -> None:
     made = plan("marginals:3x2:<=2", APPROXIMATE)
-    assert made.status.startswith("optimal")
+    assert made.status.startswith("best linear strategy")
     other = replace(made, privacy=REPLACE_ONE)
     assert other.summary()["ratio"] is None
     assert other.summary()["status"].startswith("planned for add-remove")

@@ -84,7 +84,8 @@ def test_comparisons_list_every_mechanism_best_first(text: str, privacy: Privacy
     planned = [row for row in rows if row.refusal is None]
     assert planned
     assert [row.rmse for row in planned] == sorted(row.rmse for row in planned)
-    assert len({row.lower_bound for row in planned}) == 1
+    if privacy.kind != "pure":  # a coarse grid has less Laplace noise, and a bound of its own
+        assert len({row.lower_bound for row in planned}) == 1
     assert all(row.ratio >= 1 for row in planned)
     chosen = plan(text, privacy)
     assert chosen.forecast().rmse <= planned[0].rmse * 1.001

@@ -1,4 +1,4 @@
-"""Lower bounds on the error of any strategy for a family of product queries.
+"""Lower bounds on the error of any linear strategy for a family of product queries.
 
 Cell weights b = ⊗b_i prove that no strategy has total variance below (tr N^½)², N = D_b^½ M D_b^½.
 Per attribute, u = √b_i and a basis of its complement turn the Gram matrix into [[g, cᵀ], [c, H]];

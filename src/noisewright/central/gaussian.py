@@ -1,4 +1,4 @@
-"""Optimal Gaussian strategies for products of workloads, from their certified factorizations."""
+"""The best linear strategies for products under Gaussian noise, from certified factorizations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SMALL = 64
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """A strategy ready to measure, and what is known of the best possible one.
+    """A strategy ready to measure, and what is known of the best linear one.
 
     `unit_value` is the p-th mean over queries of ‖R_i‖·‖A‖ before rounding to integers;
     `unit_bound` bounds it from below for every factorization (None where no bound is known). Both
@@ -48,7 +48,7 @@ class Planned:
 def product_strategy(
     term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
 ) -> Planned:
-    """The optimal strategy for one product of workloads: factor by factor, bounds multiplied."""
+    """The best linear strategy for a product of workloads: factor by factor, bounds multiplied."""
     if term.factors is None:
         return product_strategy(as_one_axis(term.inner), (prod(sizes),), norm, total_bits)
     for factor in term.factors:
@@ -88,7 +88,7 @@ def replaced_product(
             return found
     strategy = product_strategy(term, sizes, norm, total_bits).strategy
     value = unit_error(strategy, [term], norm, 2, "replace-one")
-    told = "optimal for added people, under the sensitivity of replaced ones"
+    told = "best linear strategy for added people, under the sensitivity of replaced ones"
     return Planned(strategy, value, None, "none", told, "replace-one")
 
 

@@ -126,14 +126,14 @@ def _own_rows(factor: Workload, cells: MergedCells) -> list[FloatArray]:
 
 
 def _bound(factors: Sequence[Workload], norm: float) -> tuple[float, str]:
-    """The larger of two lower bounds on the error of any strategy, and what it comes from.
+    """The larger of two lower bounds on the error of any linear strategy, and what it comes from.
 
     For plain counts of some attributes nothing changes: a strategy for one value of them is among
     the columns of a strategy for all.
     """
     searched = [factor for factor in factors if not isinstance(factor, Identity | Total)]
     if not searched:
-        return 1.0, "counts are optimal"
+        return 1.0, "counts of cells have error one at sensitivity one"
     names = {factor.text(): factor for factor in searched}
     floors = {text: _length_bound(factor, norm) for text, factor in names.items()}
     lengths = prod(floors[factor.text()] for factor in searched)

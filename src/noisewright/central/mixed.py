@@ -1,4 +1,4 @@
-"""Near-optimal Gaussian strategies for product queries over subsets of attributes.
+"""Gaussian strategies near the best linear one, for products over subsets of attributes.
 
 Every group of attributes gets one axis (totals against contrasts, see `axes`), every block of
 attributes its own share of the budget in closed form. The axis itself is the optimal factorization

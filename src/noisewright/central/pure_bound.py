@@ -1,4 +1,4 @@
-"""A lower bound on the error of any strategy under pure privacy, from L1 sensitivity itself.
+"""A lower bound on the error of linear strategies with Laplace noise, from L1 sensitivity itself.
 
 Let W = RA with columns of A of L1 norm at most one, X = AᵀA, G = WᵀW, and M any k × n matrix.
 
@@ -16,7 +16,8 @@ Let W = RA with columns of A of L1 norm at most one, X = AᵀA, G = WᵀW, and M
 
 M = G^α for a few α, and Λ follows M cut off at one of its eigenvalues: whatever they are, the
 result is a bound. It is seldom below the one from L2 sensitivity (which is never above L1), but it
-can be: the larger of both is used. Means of higher powers of the errors are no smaller.
+can be: the larger of both is used. Means of higher powers of the errors are no smaller. Noise of
+another law, also pure, may do better: this is a bound for independent Laplace noise on Ax.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ def interaction_strategy(
 ) -> Planned:
     """The strategy of independent interaction blocks, with its certificate.
 
-    Exactly optimal at every norm for tables of counts; for other queries near-optimal at norm 2,
-    and with tables reweighted above it. The certificate says how near.
+    The best linear strategy at every norm for tables of counts, up to the solver's tolerance; near
+    it for other queries, with tables reweighted above norm 2. The certificate says how near.
     """
     counts = as_counts(terms)
     if counts is not None:
@@ -153,7 +153,7 @@ def _mixed(found: Certified) -> Planned:
         min(found.bound, found.value),
         "weighted nuclear norm, product weights",
         f"axes optimised for {len(design_.family.blocks)} interactions; within a factor "
-        f"{max(1.0, found.value / found.bound):.4f} of the best possible",
+        f"{max(1.0, found.value / found.bound):.4f} of the lower bound",
     )
 
 
@@ -223,7 +223,7 @@ def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbou
         max(value, solved.lower_bound),
         solved.lower_bound,
         "closed form in the interaction basis" if norm == 2 else "dual weights per table",
-        f"optimal for {len(terms)} tables" if solved.converged else "iteration limit",
+        f"best linear strategy for {len(terms)} tables" if solved.converged else "iteration limit",
         neighbours,
     )
 

@@ -55,7 +55,7 @@ def refuses_shared(family: Family, norm: float) -> str | None:
     ]
     rows = prod(2 if alike[family.groups[i]] else family.sizes[i] for i in used)
     if all(alike[family.groups[i]] for i in used):
-        return "values of all attributes are alike: interactions are optimal"
+        return "values of all attributes are alike: interactions are the best linear strategy"
     if rows > LARGEST_GRID:
         return f"a shared basis would have {rows} rows (limit {LARGEST_GRID})"
     largest = max(k.workload.queries * k.workload.size for k in family.kinds)

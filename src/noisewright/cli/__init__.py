@@ -22,7 +22,7 @@ COMMANDS = {
     "estimate": ("noisewright.cli.estimate:estimate", "Local: answers from collected reports."),
     "compare": ("noisewright.cli.compare:compare", "Every mechanism that applies, side by side."),
     "sums": ("noisewright.cli.sums:sums", "Counts, sums and means of a number by group."),
-    "norm": ("noisewright.cli.norm:norm", "How hard a workload is: least error and its proof."),
+    "norm": ("noisewright.cli.norm:norm", "How hard a workload is for linear strategies."),
     "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
 }
 
@@ -92,4 +92,7 @@ def _without_values(error: Exception) -> str:
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="noisewright")
 def main() -> None:
-    """Private answers to the queries you ask, with the least noise that privacy allows."""
+    """Private answers to the queries you ask, close to the least noise of any linear method.
+
+    Plans come with a lower bound where one is known, and say which methods it is about.
+    """

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from noisewright.cli.options import asked, asking, exponent
-from noisewright.cli.output import json_option, print_json, print_table, progress
+from noisewright.cli.output import bound_note, json_option, print_json, print_table, progress
 
 
 @click.command()
@@ -28,6 +28,8 @@ def compare(
     **choices: Any,
 ) -> None:
     """Compare all mechanisms for WORKLOAD (such as prefix:64), or for questions in YAML.
+
+    Each is set against the highest lower bound known; a note says what that is a bound for.
 
     \b
     Examples:
@@ -55,18 +57,24 @@ def compare(
         error = exponent(choices["error"])
         rows: list[Any] = nw.compare(queries, privacy, error=error, domain=domain)
     planned = [row for row in rows if row.refusal is None]
+    first = planned[0]
     if chart is not None:
-        title, values = f"Error at {privacy.text()}", [(r.mechanism, r.rmse) for r in planned]
-        draw_comparison(values, planned[0].lower_bound, title, "root mean square, people", chart)
+        # The bound is on the error compared: nothing else may be drawn beside it.
+        values = [(row.mechanism, row.achieved, row.ratio) for row in planned]
+        title, axis = f"Error at {privacy.text()}", f"error ({choices['error']}), people"
+        draw_comparison(values, first.lower_bound, first.bound_class, title, axis, chart)
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
     print_table(
         f"Expected error in people, {privacy.text()}",
-        ["mechanism", "rmse", "largest", "least possible", "ratio", "seconds"],
-        [[_shown(value) for value in row.to_dict().values()] for row in planned],
-        caption=_refusals(rows),
+        ["mechanism", "rmse", "largest", f"lower bound ({choices['error']})", "ratio", "seconds"],
+        [[_shown(getattr(row, name)) for name in _COLUMNS] for row in planned],
+        caption=". ".join(filter(None, [bound_note(first.bound_class), _refusals(rows)])),
     )
+
+
+_COLUMNS = ("mechanism", "rmse", "max", "lower_bound", "ratio", "seconds")
 
 
 def _refusals(rows: list[Any]) -> str:

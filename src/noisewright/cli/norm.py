@@ -1,4 +1,4 @@
-"""`noisewright norm`: how hard a workload is, with the proof."""
+"""`noisewright norm`: how hard a workload is for linear strategies, with the proof."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from noisewright.cli.options import neighbours_option
-from noisewright.cli.output import json_option, print_json, print_table, progress
+from noisewright.cli.output import bound_note, json_option, print_json, print_table, progress
 from noisewright.errors import InvalidParameter
 
 
@@ -38,7 +38,9 @@ from noisewright.errors import InvalidParameter
 )
 @json_option
 def norm(workloads: tuple[str, ...], chart: str | None, as_json: bool, **choices: Any) -> None:
-    """Least error of any factorization of each WORKLOAD, and a lower bound that proves it.
+    """Error of the best factorization found of each WORKLOAD, and a lower bound on that of any.
+
+    The error is that of the linear strategy W = RA per unit of noise on Ax, of any law.
 
     \b
     Examples:
@@ -107,7 +109,7 @@ def _print(found: list[Any]) -> None:
     from noisewright.norm.result import Factorization
 
     print_table(
-        "least error of any factorization",
+        "error of the best factorization found, and the lower bound on that of any",
         [
             "workload",
             "queries",
@@ -134,7 +136,8 @@ def _print(found: list[Any]) -> None:
             for result in found
         ],
         caption="value: p-th mean over queries of the standard deviation per unit of noise"
-        + _tolerance_note(found[0]),
+        + _tolerance_note(found[0])
+        + f". {bound_note(found[0].bound_class)}",
     )
     exact = [result for result in found if isinstance(result, Factorization)]
     if len(exact) == 1:
@@ -167,6 +170,7 @@ def _fields(result: Any) -> dict[str, Any]:
         "norm": "inf" if math.isinf(exponent) else exponent,  # JSON has no infinity
         "value": result.value,
         "lower_bound": result.lower_bound,
+        "bound_class": result.bound_class,
         "gap": result.gap,
         "seconds": result.seconds,
         "status": result.status,

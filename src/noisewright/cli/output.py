@@ -74,6 +74,11 @@ def print_table(
     Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
 
 
+def bound_note(bound_class: Any) -> str:
+    """What a lower bound is about, for the foot of a table; empty where there is no bound."""
+    return "" if bound_class is None else str(bound_class.statement)
+
+
 def _shown(value: object) -> Text:
     """Return a cell as plain text: labels such as [0, 18) are not markup."""
     from rich.text import Text

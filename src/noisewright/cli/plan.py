@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from noisewright.cli.options import asked, asking, exponent
-from noisewright.cli.output import json_option, print_json, print_table, progress
+from noisewright.cli.output import bound_note, json_option, print_json, print_table, progress
 
 
 @click.command()
@@ -59,8 +59,9 @@ def plan(
 ) -> None:
     """Plan private answers to WORKLOAD (such as prefix:64), or to questions in YAML.
 
-    Nothing is spent and no data is read: the plan says how wrong every answer will be, and how
-    close that is to the least possible. `noisewright release PLAN TABLE` then answers.
+    Nothing is spent and no data is read: the plan says how wrong every answer will be and, where a
+    lower bound is known, how close to it that is and which methods the bound is about.
+    `noisewright release PLAN TABLE` then answers.
     With targets instead of a budget, the smallest budget that meets them all is found: ρ, or ε
     where --delta or --pure is given.
 
@@ -129,23 +130,24 @@ def _planned(queries: Any, domain: Any, choices: dict[str, Any]) -> tuple[Any, s
 def show(made: Any, output: str | None, binding: str | None = None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
     forecast = made.forecast()
-    bound = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the least"
+    ratio = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the bound"
     rows = [
         ("queries", f"{made.workload.queries:,}"),
         ("privacy", made.privacy.text()),
         ("mechanism", made.mechanism),
         ("root mean square error", f"{forecast.rmse:,.2f} people"),
         ("largest standard error", f"{forecast.max:,.2f} people"),
-        (f"certified ({forecast.error})", bound),
+        (f"certified ({forecast.error})", ratio),
         ("solver", made.status),
     ]
     if forecast.ratio is not None:
-        rows.insert(-1, ("bound", made.planned.certificate))
+        rows.insert(-1, ("bound for", str(forecast.bound_class)))
+        rows.insert(-1, ("bound by", made.planned.certificate))
     if binding is not None:
         rows.append(("decided by", binding))
     if output is not None:
         rows.append(("written to", output))
-    print_table("Plan", ["", ""], rows)
+    print_table("Plan", ["", ""], rows, bound_note(forecast.bound_class))
     tables = made.table_errors()
     if len(tables) > 1:
         print_table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from noisewright.cli.output import print_json, print_table, progress
+from noisewright.cli.output import bound_note, print_json, print_table, progress
 
 _SHOWN = 20
 
@@ -26,7 +26,7 @@ def plan_without_curator(
     with progress("planning") as advance:
 
         def tell(state: Any) -> None:
-            ratio = f"{state.ratio:.3f} × the least" if state.ratio < 1e3 else "no bound"
+            ratio = f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
             share = state.seconds / (settings.get("time_limit") or 10.0)
             advance(min(share, 0.99), f"optimising ({state.stage}): {ratio}")
 
@@ -60,15 +60,18 @@ def _numbers(path: str) -> Any:
 
 def _show(made: Any, document: dict[str, Any], output: str | None) -> None:
     ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
-    least = f"{ratio:.4f} × the least possible ({bound:,.4g})" if ratio else "no bound known"
+    against = f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
     rows = [
         ("queries", f"{document['queries']:,}"),
         ("privacy of every report", made.privacy.text()),
         ("mechanism", made.mechanism),
         ("one report", f"{document['report_bytes']:,} bytes"),
         ("people for a variance of 0.01 per query", f"{document['sample_complexity']:,.0f}"),
-        ("certified", least),
+        ("certified", against),
     ]
+    bound_class = made.comparison.bound_class if ratio else None
+    if bound_class is not None:
+        rows.append(("bound for", str(bound_class)))
     if "people_needed" in document:
         needed = f"{document['people_needed']:,}"
         rows.append((f"people for a variance of {document['alpha']:g}", needed))
@@ -78,7 +81,7 @@ def _show(made: Any, document: dict[str, Any], output: str | None) -> None:
         rows.append(("reports together, once shuffled", text))
     if output is not None:
         rows.append(("written to", output))
-    print_table("Plan without a curator", ["", ""], rows)
+    print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))
     others = [(r["mechanism"], f"{r['sample_complexity']:,.0f}") for r in made.runners_up]
     if others:
         print_table("What others would need", ["mechanism", "people"], others)
@@ -105,6 +108,7 @@ def compare_without_curator(
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
+    from noisewright.bound_class import BoundClass
     from noisewright.planning.local_cost import best_known
     from noisewright.planning.local_make import narrowed
     from noisewright.report.comparison import draw_comparison
@@ -114,26 +118,41 @@ def compare_without_curator(
         rows: list[Any] = api.compare(queries, privacy, model="local", domain=domain, **settings)
         best = best_known(narrowed(workload(queries)), privacy.epsilon)
     planned = [row for row in rows if row.refusal is None]
+    bound_class = BoundClass.UNBIASED if best else None
     floor = best.bound.sample_complexity(settings["alpha"]) if best else 0.0
     if chart is not None and planned:
         title = f"People needed for a variance of {settings['alpha']:g} at ε = {privacy.epsilon:g}"
-        needed = [(row.mechanism, row.sample_complexity) for row in planned]
-        draw_comparison(needed, floor or None, title, "people", chart)
+        needed = [(r.mechanism, r.sample_complexity, _ratio(r, floor)) for r in planned]
+        draw_comparison(needed, floor or None, bound_class, title, "people", chart)
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
     print_table(
         f"People needed for a variance of {settings['alpha']:g} per query, ε = {privacy.epsilon:g}",
-        ["mechanism", "people", "least possible", "ratio", "seconds"],
+        ["mechanism", "people", "lower bound", "ratio", "seconds"],
         [
             (
                 row.mechanism,
                 f"{row.sample_complexity:,.1f}",
-                f"{floor:,.1f}" if floor else "unknown",
-                f"{row.sample_complexity / floor:.4f}" if floor else "unknown",
+                *_against(row, floor),
                 round(row.seconds, 3),
             )
             for row in planned
         ],
-        caption="; ".join(f"{row.mechanism}: {row.refusal}" for row in rows if row.refusal),
+        caption=". ".join(
+            [
+                *([bound_note(bound_class)] if floor else []),
+                "; ".join(f"{row.mechanism}: {row.refusal}" for row in rows if row.refusal),
+            ]
+        ),
     )
+
+
+def _ratio(row: Any, floor: float) -> float | None:
+    """People over the bound, where that says anything, and of this mechanism: none with a δ."""
+    return row.sample_complexity / floor if floor and row.bound_class is not None else None
+
+
+def _against(row: Any, floor: float) -> tuple[str, str]:
+    ratio = _ratio(row, floor)
+    return ("unknown", "unknown") if ratio is None else (f"{floor:,.1f}", f"{ratio:.4f}")

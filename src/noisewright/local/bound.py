@@ -22,7 +22,7 @@ from noisewright.workload.gram import Gram, MarginalGram
 
 @dataclass(frozen=True)
 class LowerBound:
-    """Floors under any ε-LDP strategy on a workload, per person."""
+    """Floors under unbiased linear estimates from any ε-LDP strategy on a workload, per person."""
 
     second_moment: float
     mean_square: float

@@ -1,4 +1,4 @@
-"""Strategies that report a set of cells as bits, and subset selection, the best of them.
+"""Strategies that report a set of cells as bits, and subset selection, the best for histograms.
 
 There are exponentially many reports; they are counted by cell and never enumerated.
 """

@@ -1,1 +1,1 @@
-"""How hard a workload is: factorization norms, each with its proof of optimality."""
+"""How hard a workload is: factorization norms, each with a bound on how far from least it is."""

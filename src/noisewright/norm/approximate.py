@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.bound_class import BoundClass
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.certificate import witness_bound
 from noisewright.norm.factorize import factorize
@@ -60,6 +61,11 @@ class ApproximateNorm:
     seconds: float
 
     @property
+    def bound_class(self) -> BoundClass:
+        """The methods that `lower_bound` limits."""
+        return BoundClass.WITHIN_TOLERANCE
+
+    @property
     def gap(self) -> float:
         """Relative distance between the value and its lower bound."""
         if self.lower_bound > 0:
@@ -75,7 +81,7 @@ def approximate_norm(
     tolerance: float = TOLERANCE,
     iterations: int = 2000,
 ) -> ApproximateNorm:
-    """The least largest error of any factorization of a matrix within `entrywise` of the workload.
+    """The least largest error of a factorization of any matrix within `entrywise` of the workload.
 
     With `shift`, a constant may be added to every row for free, as is right when the number of
     people is public (replace-one neighbours, the local model).

@@ -1,4 +1,4 @@
-"""Lower bounds on error, each by its name: what no factorization, or no mechanism, can beat."""
+"""Lower bounds on error, each by its name, and what each is a bound on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SMALL = 2**23
 class Bound:
     """A lower bound: its value in the units of `Factorization.value`, and what it is a bound on.
 
-    `value` is None when the bound is known only up to a constant that nobody has computed.
+    `value` is None when the bound is known only up to an unknown constant.
     """
 
     name: str
@@ -53,7 +53,7 @@ def lower_bounds(found: Factorization) -> tuple[Bound, ...]:
         None,
         f"any (ε,δ)-private mechanism that adds noise independent of the data has a {mean} error "
         f"of at least {found.lower_bound:.6g}/(C·ε) counts, for ε and δ below absolute constants; "
-        f"the constant C is unknown",
+        f"the constant C is unknown [000, Theorem 28]",
     )
     bounds = [best]
     if found.neighbours == "add-remove":

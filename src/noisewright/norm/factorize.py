@@ -1,4 +1,4 @@
-"""`nw.factorize`: the least-error factorization of a workload, with its certificate."""
+"""`nw.factorize`: a factorization of nearly least error, and the certificate of how near."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def factorize(
     start: Factorization | None = None,
     progress: Progress | None = None,
 ) -> Factorization:
-    """The factorization W = R·A of least ℓ_norm error, 2 ≤ norm ≤ ∞, and a proof of its quality.
+    """A factorization W = R·A of nearly least ℓ_norm error, 2 ≤ norm ≤ ∞, and a bound for all.
 
     `workload` is a workload, its text form, or a matrix. The solver stops when the relative gap
     between error and lower bound falls below `tolerance`, or after `iterations` steps. `start`
@@ -78,7 +78,7 @@ def describe(solved: Solved, settings: Settings) -> str:
     if solved.converged and solved.iterations == 0 and gap <= 2 * settings.tolerance:
         first = "closed form: no iteration was needed"
     elif solved.converged and gap > 2 * settings.tolerance:
-        first = f"certified: at most {gap:.1e} above the least possible error"
+        first = f"certified: at most {gap:.1e} above the least error of any factorization"
     elif solved.converged:
         first = f"converged: gap {gap:.1e} after {solved.iterations} steps"
     else:

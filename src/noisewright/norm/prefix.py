@@ -172,8 +172,8 @@ def stream_factorization(
 ) -> StreamFactorization:
     """A streaming factorization of the prefix sums over `steps` steps.
 
-    `kind` is "column-normalised" (the best), "square-root" (plain) or "banded" with the first
-    `band` coefficients of the square root.
+    `kind` is "column-normalised" (the smallest errors), "square-root" (plain) or "banded" with
+    the first `band` coefficients of the square root.
     """
     if check_size("steps", steps) > LONGEST:
         raise InvalidParameter("steps", steps, f"must be at most {LONGEST}", "restart the stream")

@@ -1,4 +1,4 @@
-"""What `factorize` returns: a factorization, its error and the proof that it is near the least."""
+"""What `factorize` returns: a factorization, its error and a bound on that of any other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.bound_class import BoundClass
 from noisewright.norm.operators import Operator
 from noisewright.norm.solver import Progress, Weights
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
@@ -95,6 +96,11 @@ class Factorization:
     def lower_bound(self) -> float:
         """No factorization of this workload has a smaller value."""
         return self.certificate.bound
+
+    @property
+    def bound_class(self) -> BoundClass:
+        """The methods that `lower_bound` limits."""
+        return BoundClass.LINEAR
 
     @property
     def gap(self) -> float:

@@ -203,11 +203,21 @@ class CentralPlan:
 
     @property
     def lower_bound(self) -> float | None:
-        """The least error, in the same sense, that any factorization with this noise could have."""
+        """What no linear strategy under this noise can go below, in the plan's own error."""
         bound = self.planned.unit_bound
         if bound is None or self._planned_for is not None:
             return None
-        return bound * self._unit_noise_deviation()
+        return bound * self.noise_deviation or None  # no noise at all, at a vast ε, has no bound
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation per unit of sensitivity that a bound for "this noise" may rest on.
+
+        A discrete Laplace law has a little less variance than the continuous one at the same ε, so
+        the plan's own noise decides where that is smaller.
+        """
+        own = float(np.sqrt(self.law.variance)) / self.sensitivity
+        return min(own, self._unit_noise_deviation())
 
     @property
     def _planned_for(self) -> str | None:
@@ -302,12 +312,14 @@ class CentralPlan:
 
     def metadata(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""
+        forecast = self.forecast()
         return {
             **self.record(),
             "noise": self.law.to_dict(),
             "sensitivity": self.sensitivity,
             "measurements": self.strategy.measurements,
-            "ratio": self.forecast().ratio,
+            "ratio": forecast.ratio,
+            "bound_class": forecast.bound_class,
         }
 
     def record(self) -> dict[str, Any]:

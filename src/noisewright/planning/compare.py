@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.bound_class import BoundClass
 from noisewright.central.variance import mean_error
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.forecast import certified_ratio
+from noisewright.planning.forecast import central_class, certified_ratio
 from noisewright.planning.make import central_problem, error_norm, problem_plan
 from noisewright.planning.registry import CENTRAL
 from noisewright.privacy.budget import Privacy
@@ -23,8 +24,9 @@ from noisewright.workload import Workload, workload
 class Comparison:
     """One mechanism's errors in counts of people, noise included.
 
-    `lower_bound` is the best bound known for this workload and this noise, in the error compared;
-    `refusal` says in words why a mechanism does not apply.
+    `achieved` is the error compared, weights of questions included, and `lower_bound` the highest
+    bound on it that any of the mechanisms proved for all methods in `bound_class`, under the noise
+    of this one (a coarser grid has a little less); `refusal` says why a mechanism does not apply.
     """
 
     mechanism: str
@@ -34,10 +36,16 @@ class Comparison:
     ratio: float | None
     seconds: float
     refusal: str | None = None
+    achieved: float | None = None
+
+    @property
+    def bound_class(self) -> BoundClass | None:
+        """The methods that `lower_bound` limits."""
+        return central_class(self.lower_bound)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures scripts rely on."""
-        names = ("mechanism", "rmse", "max", "lower_bound", "ratio", "seconds")
+        names = ("mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds")
         return {name: getattr(self, name) for name in names}
 
 
@@ -64,13 +72,21 @@ def compare_central(
     if not plans:
         reasons = "; ".join(f"{row.mechanism}: {row.refusal}" for row in refused)
         raise InvalidParameter("workload", asked.brief(), f"is planned by no mechanism: {reasons}")
-    bounds = [bound for plan, _ in plans if (bound := plan.lower_bound) is not None]
-    bound = max(bounds, default=None)
+    known = [p.planned.unit_bound or 0.0 for p, _ in plans if p.lower_bound is not None]
     plans.sort(key=lambda pair: pair[0].achieved)
-    return [_row(plan, bound, seconds) for plan, seconds in plans] + refused
+    return [_row(plan, max(known, default=None), seconds) for plan, seconds in plans] + refused
 
 
-def _row(plan: CentralPlan, bound: float | None, seconds: float) -> Comparison:
-    ratio = certified_ratio(plan.achieved, bound)
+def _row(plan: CentralPlan, unit_bound: float | None, seconds: float) -> Comparison:
+    """A plan against the highest bound that any of them proved, for the noise of this one."""
+    bound = None if unit_bound is None else unit_bound * plan.noise_deviation
     std = np.sqrt(plan.variances)
-    return Comparison(plan.mechanism, mean_error(std, 2), float(std.max()), bound, ratio, seconds)
+    return Comparison(
+        plan.mechanism,
+        rmse=mean_error(std, 2),
+        max=float(std.max()),
+        lower_bound=bound,
+        ratio=certified_ratio(plan.achieved, bound),
+        seconds=seconds,
+        achieved=plan.achieved,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from noisewright.bound_class import BoundClass
 from noisewright.workload.base import FloatArray
 
 
@@ -13,8 +14,8 @@ class Forecast:
     """Errors in counts of people.
 
     `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
-    once. `lower_bound` is the least error (in the plan's own sense) that any factorization with
-    this noise could have, and `ratio` the plan's error over it; None where no bound is known.
+    once. `lower_bound` limits the error (in the plan's own sense) of every method in `bound_class`,
+    and `ratio` is the plan's error over it; None where no bound is known.
     `quantisation_loss` is what the integer grid costs, relative to the same error.
     """
 
@@ -28,6 +29,11 @@ class Forecast:
     ratio: float | None
     quantisation_loss: float | None
 
+    @property
+    def bound_class(self) -> BoundClass | None:
+        """The methods that `lower_bound` limits."""
+        return central_class(self.lower_bound)
+
     def summary(self) -> dict[str, Any]:
         """The figures that fit on a line."""
         return {
@@ -35,8 +41,14 @@ class Forecast:
             "max": self.max,
             "lower_bound": self.lower_bound,
             "ratio": self.ratio,
+            "bound_class": self.bound_class,
             "quantisation_loss": self.quantisation_loss,
         }
+
+
+def central_class(bound: float | None) -> BoundClass | None:
+    """The methods that a central bound limits, or None where there is no bound."""
+    return None if bound is None else BoundClass.LINEAR
 
 
 def certified_ratio(achieved: float, bound: float | None) -> float | None:

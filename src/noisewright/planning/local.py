@@ -133,8 +133,8 @@ class LocalPlan:
 
     @cached_property
     def bound(self) -> LowerBound | None:
-        """What no ε-LDP strategy can beat, where it can be computed."""
-        return known_bound(self.workload, self.epsilon)
+        """What no unbiased linear estimate from an ε-LDP strategy can beat, where it is known."""
+        return None if self.strategy.delta else known_bound(self.workload, self.epsilon)
 
     @property
     def plain_workload(self) -> Workload:
@@ -291,13 +291,14 @@ class LocalPlan:
             "domain": None if self.domain is None else self.domain.fingerprint,
             "queries": self.workload.queries,
             "ratio": self.comparison.ratio,
+            "bound_class": self.comparison.bound_class,
             "interval_level": LEVEL,
         }
 
     @cached_property
     def certificate(self) -> Certificate | None:
-        """The best proof of how few people could do."""
-        return best_known(self.workload, self.epsilon)
+        """The highest bound known on the people that unbiased linear estimates need."""
+        return None if self.strategy.delta else best_known(self.workload, self.epsilon)
 
     @cached_property
     def comparison(self) -> LocalComparison:
@@ -308,7 +309,8 @@ class LocalPlan:
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
-        prior, best = prior_floor(self.workload, self.epsilon), self.certificate
+        best = self.certificate
+        prior = best and prior_floor(self.workload, self.epsilon)
         floor = 0.0 if best is None else best.bound.sample_complexity(ALPHA)
         asked: dict[str, Any] = {}
         if self.alpha is not None:

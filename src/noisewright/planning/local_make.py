@@ -140,7 +140,7 @@ def _ranked(asked: Workload, promise: Privacy, mechanism: str, settings: Search)
     found = with_parts(asked, found, lambda part: _ranked(part, promise, "auto", settings))
     best = found[0].analysis
     settled = best is not None and bound is not None and best.worst_case <= 1.001 * bound.variance
-    if not settled:  # otherwise no strategy could do visibly better
+    if not settled:  # otherwise no strategy of ε alone does visibly better by a linear estimate
         found.append(optimised(asked, epsilon, settings))
     return sorted(found, key=lambda c: np.inf if c.analysis is None else c.analysis.worst_case)
 

@@ -96,7 +96,7 @@ def plan_central(
 
 
 def _certified(plans: Sequence[CentralPlan]) -> float:
-    """The least error of these plans over the highest bound that any of them proved."""
+    """The smallest error of these plans over the highest bound that any of them proved."""
     bound = max(made.planned.unit_bound or 0.0 for made in plans)
     return min(made.planned.unit_value for made in plans) / bound if bound else float("inf")
 

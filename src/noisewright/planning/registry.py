@@ -164,9 +164,9 @@ def _refuses_residual(problem: CentralProblem) -> str | None:
     if problem.privacy.neighbours == "replace-one":  # the total is public, whatever the product
         return None
     if len(problem.sizes) < 2:
-        return "there is one attribute only; a dense strategy is optimal"
+        return "there is one attribute only; a dense strategy is the best linear one"
     if _single_product(problem):
-        return "a single product is optimal factor by factor"
+        return "of a single product the best linear strategy is found factor by factor"
     return None
 
 
@@ -196,7 +196,7 @@ def _refuses_shared(problem: CentralProblem) -> str | None:
     if problem.privacy.neighbours != "add-remove":
         return "rows of different weights are planned for add-remove neighbours only"
     if problem.counts:
-        return "for tables of counts interactions are optimal"
+        return "for tables of counts interactions are the best linear strategy"
     return refuses_shared(compile_family(problem.sizes, problem.terms), problem.norm)
 
 
@@ -328,7 +328,7 @@ CENTRAL: dict[str, CentralMechanism] = {
         ),
         CentralMechanism(
             "gaussian-strategy",
-            "optimal factorization with Gaussian noise: dense, or factor by factor",
+            "best linear strategy for Gaussian noise: dense, or factor by factor",
             _refuses_gaussian_strategy,
             _plan_gaussian_strategy,
             slow=_slow_dense,
@@ -341,7 +341,7 @@ CENTRAL: dict[str, CentralMechanism] = {
         ),
         CentralMechanism(
             "split",
-            "unions of products: every part its own optimal strategy and share of the budget",
+            "unions of products: every part its own best strategy and share of the budget",
             _refuses_split,
             lambda problem: split_strategy(*_asked(problem), problem.grid_bits),
         ),

@@ -207,9 +207,10 @@ class SumsPlan:
         }
 
     def ratios(self) -> dict[str, float | None]:
-        """Root mean squared error of counts and of sums, each over the least it could have.
+        """Root mean squared error of counts and of sums, each over a lower bound of its own.
 
-        The least is that of the whole budget spent on the counts alone, or on the sums alone.
+        The bound is for linear strategies under this noise that spend the whole budget on the
+        counts alone, or on the sums alone.
         """
         bound = self.groups.lower_bound
         widest = max(map(abs, self._ends)) * self.unit

@@ -17,7 +17,7 @@ from noisewright.privacy.rules import positive
 
 
 def calibrate(privacy: Privacy, *, l1: float | None = None, l2: float | None = None) -> NoiseLaw:
-    """Return the law with the least noise that keeps `privacy`.
+    """Return the law, of the kind `privacy` takes, with the least scale that keeps it.
 
     `l1` and `l2` bound, in grid steps, how far one neighbour moves the measured integer vector.
     Pure privacy takes a discrete Laplace law from `l1`; the others an exactly rounded Gaussian from

@@ -1,4 +1,4 @@
-"""Mechanisms side by side as a chart: one mark each, and a rule at the least possible value."""
+"""Mechanisms side by side as a chart: one mark each, and a rule at the lower bound."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from noisewright.bound_class import BoundClass
 from noisewright.errors import InvalidParameter
 from noisewright.report.charts import INK, PRIVATE, TRUTH, styled
 
@@ -21,19 +22,27 @@ def check_format(path: str) -> str:
 
 
 def draw_comparison(
-    values: Sequence[tuple[str, float]], least: float | None, title: str, axis: str, path: str
+    values: Sequence[tuple[str, float, float | None]],
+    least: float | None,
+    bound_class: BoundClass | None,
+    title: str,
+    axis: str,
+    path: str,
 ) -> None:
-    """Write a chart of named values, smallest first, on a logarithmic axis."""
+    """Write a chart of named values, smallest first, on a logarithmic axis, and the bound.
+
+    Every value comes with its ratio to the bound for it, where there is one.
+    """
     import altair as alt
 
     from noisewright.files import replacing
 
     rows = [
-        {"mechanism": name, "value": value, "shown": _shown(value, least)}
-        for name, value in sorted(values, key=lambda pair: pair[1])
+        {"mechanism": name, "value": value, "shown": _shown(value, ratio)}
+        for name, value, ratio in sorted(values, key=lambda row: row[1])
     ]
     # A logarithm has no zero for a bar to start from, so values are dots.
-    low, high = _range([value for _, value in values] + ([least] if least else []))
+    low, high = _range([value for _, value, _ in values] + ([least] if least else []))
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     x = alt.X("value:Q", title=axis, scale=scale)
     y = alt.Y("mechanism:N", sort=None, title=None)
@@ -42,7 +51,7 @@ def draw_comparison(
     labels = base.mark_text(align="left", dx=10, color=INK).encode(x=x, text="shown:N")
     layers = [dots, labels]
     if least:
-        rule: Any = alt.Chart(alt.Data(values=[{"least": least, "text": "least possible"}]))
+        rule: Any = alt.Chart(alt.Data(values=[{"least": least, "text": f"bound: {bound_class}"}]))
         line = rule.mark_rule(strokeDash=[5, 4], color=TRUTH, strokeWidth=1.5)
         text = rule.mark_text(align="left", baseline="bottom", dx=3, color=TRUTH).encode(
             x="least:Q", y=alt.value(-4), text="text:N"
@@ -62,6 +71,6 @@ def _range(values: list[float]) -> tuple[float, float]:
     return low / spread**0.08, high * spread**0.35
 
 
-def _shown(value: float, least: float | None) -> str:
+def _shown(value: float, ratio: float | None) -> str:
     digits = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-    return f"{digits}  ({value / least:.2f} ×)" if least else digits
+    return f"{digits}  ({ratio:.2f} ×)" if ratio else digits

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.bound_class import BoundClass
 from noisewright.planning.release import Release, ReleasedTable
 from noisewright.report.charts import agreement_chart, errors_chart, table_chart
 from noisewright.workload.base import FloatArray
@@ -24,6 +25,7 @@ def page(release: Release, truth: FloatArray | None = None, title: str = "Privat
         title=escape(title),
         lead=_lead(release, truth),
         tiles=_tiles(release),
+        bound=_bound(release),
         charts=_charts(release, truth),
         errors="" if truth is None else _error_section(release, truth),
         answers=_answers(release),
@@ -58,17 +60,27 @@ def _tiles(release: Release) -> str:
     rmse = float(np.sqrt(np.mean(release.std**2)))
     ratio = release.metadata.get("ratio")
     best = "no bound known" if ratio is None else f"{ratio:.3f} ×"
+    limited = release.metadata.get("bound_class")
+    note = "nothing is certified" if ratio is None else f"bound for {limited}"
     tiles = [
         ("privacy", promise, f"neighbours: {release.metadata['neighbours']}"),
         ("typical error", f"± {rmse:,.1f}", "people, root mean square"),
         ("largest error", f"± {float(release.std.max()):,.1f}", "people, standard error"),
-        ("against the least possible", best, "certified ratio, 1 is optimal"),
+        ("against the lower bound", best, note),
     ]
     return "".join(
         f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b>'
         f"<small>{escape(note)}</small></div>"
         for name, value, note in tiles
     )
+
+
+def _bound(release: Release) -> str:
+    """What the lower bound is about; nothing where there is none."""
+    limited = release.metadata.get("bound_class")
+    if limited is None:
+        return ""
+    return f'<p class="quiet">{escape(BoundClass(limited).statement)}.</p>'
 
 
 def _charts(release: Release, truth: FloatArray | None) -> str:

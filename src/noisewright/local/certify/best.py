@@ -1,4 +1,4 @@
-"""The best floor that is known for a workload, and what proves it."""
+"""The highest floor known under unbiased linear estimates of a workload, and what proves it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LEAST_EPSILON = 1.5  # below this the trace bound leaves falling kernels nothin
 
 @dataclass(frozen=True)
 class Certificate:
-    """A floor under every strategy, and the name of its proof."""
+    """A floor under unbiased linear estimates from any ε-LDP strategy, and its proof's name."""
 
     bound: LowerBound
     proof: str

@@ -1,4 +1,4 @@
-"""The best ε-LDP strategy for a workload: dense, symmetric and ordered domains."""
+"""The search for good ε-LDP strategies: dense, symmetric and ordered domains."""
 
 from noisewright.local.optimise.control import Progress
 from noisewright.local.optimise.result import Optimised

@@ -12,8 +12,8 @@ class Optimised:
     """A strategy, how good it is, and how the search for it went.
 
     `value` is the variance per person that was asked for, recomputed from the whole-number chances
-    of the finished strategy; `lower_bound` is what no strategy can beat, and `ratio` their
-    quotient (infinite where the bound says nothing).
+    of the finished strategy; `lower_bound` is what no unbiased linear estimate can
+    beat, and `ratio` their quotient (infinite where the bound says nothing).
     """
 
     strategy: Strategy

@@ -1,4 +1,4 @@
-"""The best ε-LDP strategy for a workload: choose the way, run it, never do worse than the classics.
+"""A good ε-LDP strategy for a workload: choose the way, run it, never do worse than the classics.
 
 Workloads that translations leave unchanged (all marginals, k-way marginals, parities; ranges up to
 a hair) get orbits; ordered ones on large domains a coarse and a fine part; all others a dense
