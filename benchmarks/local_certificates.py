@@ -1,4 +1,4 @@
-"""How far optimised local plans are from the best possible: by the trace bound, by the best proof.
+"""How far optimised local plans are above the trace bound, and above the highest bound known.
 
 python benchmarks/local_certificates.py [SIZE]
 """

@@ -1,11 +1,12 @@
 """Lower bounds on the error of any linear strategy for a family of product queries.
 
-Cell weights b = ⊗b_i prove that no strategy has total variance below (tr N^½)², N = D_b^½ M D_b^½.
-Per attribute, u = √b_i and a basis of its complement turn the Gram matrix into [[g, cᵀ], [c, H]];
-attributes with c = 0 (plain counts) split off exactly. The rest (see `coupled`) is one dense
-eigenproblem where it is small, or an arrow. Where it is neither, N is replaced by something below
-it in the order of positive semidefinite matrices, [[g, cᵀ], [c, H]] ⪰ diag(x, H − ccᵀ/(g − x)):
-every block then stands alone; `commuting` may know better.
+Cell weights b = ⊗b_i prove that no linear strategy has total variance below (tr N^½)²,
+N = D_b^½ M D_b^½. Per attribute, u = √b_i and a basis of its complement turn the Gram matrix into
+[[g, cᵀ], [c, H]]; attributes with c = 0 (plain counts) split off exactly. The rest (see `coupled`)
+is one dense eigenproblem where it is small, or an arrow. Where it is neither, N is replaced by
+something below it in the order of positive semidefinite matrices,
+[[g, cᵀ], [c, H]] ⪰ diag(x, H − ccᵀ/(g − x)): every block then stands alone; `commuting` may know
+better.
 """
 
 from __future__ import annotations

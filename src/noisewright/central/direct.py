@@ -88,7 +88,7 @@ def refuses_tree(terms: Sequence[Term]) -> str | None:
 def tree_strategy(
     terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str, order: int
 ) -> Planned:
-    """Sums over the intervals of a tree, whole to cells, under equal noise; its best branching."""
+    """Sums over the intervals of a tree [007], whole to cells, under equal noise, best branched."""
     (term,) = terms
     found = [_best_tree(factor, norm, order) for factor in term.factors or ()]
     matrices = tuple(matrix for matrix, _ in found)

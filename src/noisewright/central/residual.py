@@ -1,6 +1,7 @@
 """Gaussian strategies for tables over many attributes: one block of contrasts per interaction.
 
-Only the marginal tables of the blocks are ever counted; no step visits the cells of the domain.
+For tables of counts this is the residual basis of [008]. Only the marginal tables of the blocks are
+ever counted; no step visits the cells of the domain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells and a few weighted sums of them: the strategies of pure privacy, by descent.
+"""Cells and a few weighted sums of them: the strategies of pure privacy, by descent [006].
 
 A = [I; T]·Diag(1 + 1ᵀT)⁻¹ with T ≥ 0 and few rows, so that every column has L1 norm one. With
 s = 1 + 1ᵀT and K = (I + TTᵀ)⁻¹ the inverse of AᵀA is D_s(I − TᵀKT)D_s, so the total variance and

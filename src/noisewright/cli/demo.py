@@ -38,6 +38,8 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
     )
     ratio = done.plan.forecast().ratio
     if ratio is not None:
-        click.echo(f"No factorization does better than 1/{ratio:.4f} of this error (certified).")
+        click.echo(
+            f"No linear strategy under this noise has less than 1/{ratio:.4f} of this error."
+        )
     for name in ("answers.csv", "report.html"):
         click.echo(f"written: {done.files[name]}")

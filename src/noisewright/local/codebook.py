@@ -1,4 +1,4 @@
-"""Vector randomizers over a public list of directions: one-bit and PrivUnit.
+"""Vector randomizers over a public list of directions: one-bit [000, 032] and PrivUnit [033].
 
 People hold unit vectors, the padded columns of a factorization. A person's *own* directions are
 those that point towards their vector: one of each pair ±g (one-bit), or the nearest few of all

@@ -1,4 +1,4 @@
-"""Fourier: each client draws one Walsh character, and reports its sign of it, randomised.
+"""Fourier [030]: each client draws one Walsh character, and reports its sign of it, randomised.
 
 Characters that the workload does not ask are never drawn; the others are drawn with chances
 proportional to √(χᵀMχ), which is the best for every data set at once. A report is a character and a

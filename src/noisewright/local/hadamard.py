@@ -1,4 +1,4 @@
-"""Hadamard response, for any ε: blocks of a Walsh–Hadamard matrix.
+"""Hadamard response [029], for any ε: blocks of a Walsh–Hadamard matrix.
 
 Outputs come in B blocks of b, both powers of two, B near e^ε/2. A cell owns one column of one block
 and is e^ε times likelier to report the b/2 outputs where that column is +1 than any other output.

@@ -1,4 +1,4 @@
-"""Local hashing with linear hash functions over a prime field.
+"""Local hashing [026] with linear hash functions over a prime field.
 
 Cells are written in base g, g prime, as vectors over GF(g). A client draws a non-zero vector a,
 hashes its cell to ⟨a, u⟩ mod g, and reports a with the hash, randomised among the g values. Any two

@@ -1,4 +1,4 @@
-"""Hierarchical: a histogram mechanism on every level of a tree of blocks, levels well weighted.
+"""Hierarchical [031]: a histogram mechanism on each level of a tree of blocks, well weighted.
 
 In the notation of `tree`, λ_l = Σ_{j<=l} p_j a_j w_j for levels weighted by p with mechanisms of
 contrast a: the best weights follow from traces of the Gram matrix alone.

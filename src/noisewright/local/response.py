@@ -1,4 +1,4 @@
-"""Randomized response: the true cell, or any other, each other equally likely."""
+"""Randomized response [023]: the true cell, or any other, each other equally likely."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Strategies that report a set of cells as bits, and subset selection, the best for histograms.
+"""Strategies that report a set of cells as bits, and subset selection [027, 028].
 
-There are exponentially many reports; they are counted by cell and never enumerated.
+Subset selection meets the bound on unbiased linear estimates of histograms (see `bound`). There are
+exponentially many reports; they are counted by cell and never enumerated.
 """
 
 from __future__ import annotations

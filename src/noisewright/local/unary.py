@@ -1,4 +1,4 @@
-"""Unary encodings: one randomised bit per cell."""
+"""Unary encodings [025, 026]: one randomised bit per cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local matrix mechanism: every person sends a noisy column of a strategy matrix.
+"""The local matrix mechanism [003]: every person sends a noisy column of a strategy matrix.
 
 With C the centred columns, z the noise of variance σ² per coordinate and Λ = CCᵀ/n + σ²I, the score
 is s = 1 + CᵀΛ⁻¹(y − mean column): X = 11ᵀ + CᵀΛ⁻¹C, and the covariance of x̂ is the same for every

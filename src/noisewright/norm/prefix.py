@@ -1,12 +1,13 @@
 """Prefix sums as a stream: lower-triangular factorizations that answer one step at a time.
 
 W = R·A with A = T·D⁻¹, T lower-triangular Toeplitz and D diagonal, so that step t needs only what
-came before. T is the square root of W: c_0 = 1 and c_j = c_{j−1}(2j−1)/(2j). These are moments,
-c_j = (1/π)∫ u^{j−½}(1−u)^{−½} du, so a handful of geometric sequences add up to them and the stream
-keeps one running sum per sequence: 13 numbers for a million steps. With D constant this is the
-plain square root; with D the lengths of T's columns every step uses the full sensitivity, and the
-error falls by 4 % (rmse) to 6 % (largest) at 1024 steps. A band, T cut off after a few
-coefficients, keeps the last increments instead; it is only good for streams not much longer.
+came before. T is the square root of W [010, 011]: c_0 = 1 and c_j = c_{j−1}(2j−1)/(2j). These are
+moments, c_j = (1/π)∫ u^{j−½}(1−u)^{−½} du, so a handful of geometric sequences add up to them and
+the stream keeps one running sum per sequence (as in [013]): 13 numbers for a million steps. With D
+constant this is the plain square root; with D the lengths of T's columns [012] every step uses the
+full sensitivity, and the error falls by 4 % (rmse) to 6 % (largest) at 1024 steps. A band [014], T
+cut off after a few coefficients, keeps the last increments instead; it is only good for streams not
+much longer.
 
 The errors are exact at every step, for any number of steps, and the bound is ‖W‖_*/√n from the
 closed-form singular values 1/(2 sin((2k−1)π/(4n+2))).

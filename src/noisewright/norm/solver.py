@@ -3,8 +3,8 @@
 From dual weights (a on rows, b on columns) one spectral evaluation of D_a^½ W D_b^½ gives both a
 feasible factorization and a lower bound; their ratio is the gap. The update `b ← κ/Σκ` (and its
 companion for `a`) climbs slowly: 62 steps for prefix:64 at norm 2 to a gap of 1e-6, 400 are not
-enough for ranges:64 at norm ∞. Anderson mixing of the logarithms of the weights, over-relaxed by
-1.9, needs 14 and about 180.
+enough for ranges:64 at norm ∞. Anderson mixing [009] of the logarithms of the weights,
+over-relaxed by 1.9, needs 14 and about 180.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From one definition of privacy to another, always to the safe side.
 
 ρ-zCDP gives (ε, δ) for every α > 1 with δ = e^((α-1)(αρ-ε)) (1-1/α)^α / (α-1) (Canonne, Kamath and
-Steinke 2020, Proposition 12 and Corollary 13). Any α is sound, so floats find a good one and
+Steinke 2020 [018], Proposition 12 and Corollary 13). Any α is sound, so floats find a good one and
 40-digit decimals (their exp and ln are correctly rounded) state the bound, rounded outwards.
 In logarithms, with x = α - 1:  ln δ = x((1+x)ρ - ε) + c(x),  c(x) = x ln x - (1+x) ln(1+x),
 convex in x, so a sign change of its slope (1+2x)ρ - ε - ln(1+1/x) is the best order.
@@ -22,7 +22,7 @@ _SLACK = Decimal("1e-30")  # far above the rounding of _DIGITS digits, far below
 
 
 def pure_to_zcdp(epsilon: float) -> float:
-    """Return the ρ = ε²/2 that pure ε implies (Bun and Steinke 2016), rounded up."""
+    """Return the ρ = ε²/2 that pure ε implies (Bun and Steinke 2016 [017]), rounded up."""
     return float_above(positive("epsilon", epsilon) ** 2 / 2)
 
 

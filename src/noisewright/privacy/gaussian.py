@@ -1,4 +1,4 @@
-"""The exact privacy of Gaussian noise (Balle and Wang, 2018), and its inverses.
+"""The exact privacy of Gaussian noise (Balle and Wang 2018 [016]), and its inverses.
 
 Everything depends on the ratio μ = sensitivity / σ. A Gaussian release of ratio μ is (ε, δ) private
 exactly when δ >= Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ). With a = ε/μ - μ/2, b = ε/μ + μ/2 and the Mills

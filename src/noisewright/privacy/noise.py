@@ -59,7 +59,7 @@ def discrete_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None
     """Draw integers k with probability proportional to e^(-k²/(2σ²)), exactly.
 
     Discrete Laplace proposals y of scale t = floor(σ) + 1, accepted with probability
-    e^(-(|y| - σ²/t)²/(2σ²)) (Canonne, Kamath and Steinke 2020).
+    e^(-(|y| - σ²/t)²/(2σ²)) (Canonne, Kamath and Steinke 2020 [018]).
     """
     exact = checked_scale("sigma", sigma)
     source = source or SystemSource()

@@ -1,9 +1,9 @@
 """Kernels for tables and parities: a set's gain is limited by linear programming.
 
 For a set of d cells, let A_i be the mean number of its members in relation i to a member.
-Delsarte: Σ_i A_i Q_k(i) ≥ 0 for every class k of characters, and 0 ≤ A_i ≤ valency. A kernel that
-depends on the relation only, κ_i = Σ_k K_k Q_k(i)/n, gives the set d·Σ_i A_i κ_i, at most d times
-the value of a small linear program, whose dual solutions hold for every d at once.
+Delsarte [034]: Σ_i A_i Q_k(i) ≥ 0 for every class k of characters, and 0 ≤ A_i ≤ valency. A kernel
+that depends on the relation only, κ_i = Σ_k K_k Q_k(i)/n, gives the set d·Σ_i A_i κ_i, at most d
+times the value of a small linear program, whose dual solutions hold for every d at once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A row is q_o = z_o (1 + (e^ε − 1) c_o) with positions c in [0, 1]. The free variables are positions
 before projection, logarithms of row weights and one number for the sum of the row weights; the
-projection makes every column sum to one, so each point of the descent is an ε-LDP strategy.
+projection [003] makes every column sum to one, so each point of the descent is an ε-LDP strategy.
 """
 
 from __future__ import annotations
