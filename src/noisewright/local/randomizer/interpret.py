@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from math import prod
 
 from noisewright.errors import InvalidParameter
@@ -25,7 +26,6 @@ from noisewright.local.randomizer.laws import (
 )
 from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
 from noisewright.local.randomizer.specification import Specification
-from noisewright.local.randomizer.values import UNIT
 from noisewright.privacy.noise import rounded_gaussian
 from noisewright.privacy.source import ByteSource, SystemSource
 
@@ -47,12 +47,8 @@ class Choices:
         return self.word() < threshold
 
     def place(self, sums: Sequence[int]) -> int:
-        """A place with chances given by cumulative sums up to 2^64: the first one above a word."""
-        return bisect_right(sums, self.word())
-
-    def part(self) -> int:
-        """Uniform below 2^62: a word without its two highest bits."""
-        return self.word() % UNIT
+        """A place by cumulative sums up to 2^64 or 2^62: the first one above a word modulo that."""
+        return bisect_right(sums, self.word() % sums[-1])
 
     def below(self, bound: int) -> int:
         """Uniform below a bound: as many bits as it needs, again until they are below it."""
@@ -141,12 +137,8 @@ def _outcome(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
         rest = law.owner.own if inside else law.owner.outcomes - law.owner.own
         return outcome_of_rank(law.owner, cell, inside, choices.below(rest)), b""
     if isinstance(law, Weigh):
-        left = choices.part()
-        for row in range(len(law.rows)):
-            left -= law.entry(row, cell)
-            if left < 0:
-                return row, b""
-        raise AssertionError("columns sum to 2^62")
+        entries = (law.entry(row, cell) for row in range(len(law.rows)))
+        return choices.place(list(accumulate(entries))), b""
     if isinstance(law, Subset):
         return 0, _subset(law, cell, choices)
     if isinstance(law, Flip):

@@ -59,7 +59,7 @@ class Axes(Part, tag_field="by", tag="axes", frozen=True):
     keep: tuple[Natural, ...]
 
     def __post_init__(self) -> None:
-        known = all(axis < len(self.sizes) for axis in self.keep)
+        known = self.cells > 0 and all(axis < len(self.sizes) for axis in self.keep)
         require(known and len(set(self.keep)) == len(self.keep), "keep", self.keep, "must be axes")
 
     @cached_property
