@@ -167,7 +167,7 @@ class Stream:
     """Bytes that anybody can recompute: some given ones, then SHA-256 of a name and a counter."""
 
     def __init__(self, name, first=b""):
-        self.name, self.left, self.read, self.block = name, first, b"", 0
+        self.name, self.left, self.read, self.block = name, first, bytearray(), 0
 
     def bytes(self, count):
         while len(self.left) < count:
