@@ -19,6 +19,7 @@ COMMANDS = {
     "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
     "release": ("noisewright.cli.release:release", "Private answers from a plan and a table."),
     "randomize": ("noisewright.cli.randomize:randomize", "Local: reports of a table's people."),
+    "client": ("noisewright.cli.client:client", "Local: what a person's device runs, verified."),
     "estimate": ("noisewright.cli.estimate:estimate", "Local: answers from collected reports."),
     "compare": ("noisewright.cli.compare:compare", "Every mechanism that applies, side by side."),
     "sums": ("noisewright.cli.sums:sums", "Counts, sums and means of a number by group."),

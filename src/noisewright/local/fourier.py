@@ -315,7 +315,8 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Size, ε, the characters and their weights."""
-        weights = np.array(self.weights, dtype=np.uint64)
+        # A single character has a chance of 2^64, which a machine word holds as nothing.
+        weights = np.array([weight % WORD for weight in self.weights], dtype=np.uint64)
         settings = {"size": str(self.size), "epsilon": self.epsilon}
         return settings, {"masks": self.masks, "weights": weights}
 

@@ -1,0 +1,250 @@
+"""What a client does with a specification, byte by byte: the normative interpreter.
+
+Another implementation that reads the same random bytes gives the same reports. The one exception is
+the rounded Gaussian, whose law is stated but not how many bytes it takes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from math import prod
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.randomizer.laws import (
+    Favour,
+    Flip,
+    Grid,
+    Law,
+    Owner,
+    Rows,
+    Same,
+    Subset,
+    Translate,
+    Weigh,
+)
+from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
+from noisewright.local.randomizer.specification import Specification
+from noisewright.privacy.noise import rounded_gaussian
+from noisewright.privacy.source import ByteSource, SystemSource
+
+_FARTHEST = (1 << 63) - 1
+
+
+class Choices:
+    """Chances and uniform numbers, read from random bytes."""
+
+    def __init__(self, source: ByteSource | None = None) -> None:
+        self.source: ByteSource = source or SystemSource()
+
+    def word(self) -> int:
+        """A number of eight bytes, little-endian."""
+        return int.from_bytes(self.source.bytes(8), "little")
+
+    def chance(self, threshold: int) -> bool:
+        """True with chance threshold/2^64."""
+        return self.word() < threshold
+
+    def place(self, sums: Sequence[int]) -> int:
+        """A place by cumulative sums up to 2^64 or 2^62: the first one above a word modulo that."""
+        return bisect_right(sums, self.word() % sums[-1])
+
+    def below(self, bound: int) -> int:
+        """Uniform below a bound: as many bits as it needs, again until they are below it."""
+        if bound <= 1:
+            return 0
+        bits = (bound - 1).bit_length()
+        while True:
+            drawn = int.from_bytes(self.source.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
+            if drawn < bound:
+                return drawn
+
+
+def interpret(specification: Specification, value: int, source: ByteSource | None = None) -> bytes:
+    """One report of a person in the cell `value`, without the header that names its plan."""
+    return report(specification, value, Choices(source))
+
+
+def report(specification: Specification, value: int, choices: Choices) -> bytes:
+    """The report that some choices lead to."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        # Never the value itself: it is a person's.
+        raise InvalidParameter("value", type(value).__name__, "must be the number of a cell")
+    if not 0 <= value < specification.cells:
+        raise InvalidParameter("value", "a number", f"must lie in 0..{specification.cells - 1}")
+    number, cell, place = 0, value, len(specification.nodes) - 1
+    while True:
+        node = specification.nodes[place]
+        if isinstance(node, Draw):
+            index = choices.place(node.sums)
+            number += sum(specification.shapes[child].outcomes for child in node.of[:index])
+            place = node.of[index]
+        elif isinstance(node, View):
+            cell, place = seen(node.through, cell), node.of
+        elif isinstance(node, Project):
+            drawn, vector = _vector(node, choices)
+            number += drawn * specification.shapes[node.of].outcomes
+            cell, place = hashed(node, vector, cell), node.of
+        else:
+            own, payload = _outcome(node, cell, choices)
+            written = (number + own).to_bytes(specification.number_bytes, "little") + payload
+            return written.ljust(specification.report_bytes, b"\0")
+
+
+# --- routers --------------------------------------------------------------------------------------
+
+
+def seen(through: Axes | Blocks | Listed, cell: int) -> int:
+    """What a view shows of a cell."""
+    if isinstance(through, Listed):
+        return through.table[cell]
+    if isinstance(through, Blocks):
+        return cell // through.width
+    result = 0
+    for axis in through.keep:
+        stride, size = prod(through.sizes[axis + 1 :]), through.sizes[axis]
+        result = result * size + cell // stride % size
+    return result
+
+
+def _vector(node: Project, choices: Choices) -> tuple[int, int]:
+    """What the report's number says of a vector, and the vector."""
+    if node.listed:
+        index = choices.place(node.sums)
+        return index, node.listed[index]
+    vector = 1 + choices.below(node.base**node.digits - 1)
+    return vector, vector
+
+
+def hashed(node: Project, vector: int, cell: int) -> int:
+    """Σ a_j u_j mod base over the digits of a vector and a cell."""
+    total = 0
+    while vector and cell:
+        vector, a = divmod(vector, node.base)
+        cell, u = divmod(cell, node.base)
+        total += a * u
+    return total % node.base
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+def _outcome(law: Law, cell: int, choices: Choices) -> tuple[int, bytes]:
+    """The number that a law adds, and the bytes after the number."""
+    if isinstance(law, Favour):
+        inside = choices.chance(int(law.threshold))
+        rest = law.owner.own if inside else law.owner.outcomes - law.owner.own
+        return outcome_of_rank(law.owner, cell, inside, choices.below(rest)), b""
+    if isinstance(law, Weigh):
+        entries = (law.entry(row, cell) for row in range(len(law.rows)))
+        return choices.place(list(accumulate(entries))), b""
+    if isinstance(law, Subset):
+        return 0, _subset(law, cell, choices)
+    if isinstance(law, Flip):
+        own, other = int(law.own), int(law.other)
+        held = [v for v in range(law.cells) if choices.chance(own if v == cell else other)]
+        return 0, _bits(held, law.cells)
+    noisy = zip(law.columns[cell], _noise(law, choices), strict=True)
+    within = (max(min(mean + noise, _FARTHEST), -_FARTHEST - 1) for mean, noise in noisy)
+    return 0, b"".join(coordinate.to_bytes(8, "little", signed=True) for coordinate in within)
+
+
+def outcome_of_rank(owner: Owner, cell: int, inside: bool, rank: int) -> int:
+    """The outcome of some rank among those that a cell owns, or among the others."""
+    if isinstance(owner, Same):
+        return cell if inside else rank + (rank >= cell)
+    if isinstance(owner, Rows):
+        return place_of_bit(owner.row(cell), rank, inside)
+    if isinstance(owner, Translate):
+        return _difference(owner.sizes, cell, place_of_bit(owner.pattern, rank, inside))
+    block, column = divmod(cell, owner.width - 1)
+    first, half = block * owner.width, owner.width // 2
+    if inside:
+        return first + _with_parity(column + 1, rank, 0)
+    if first <= rank < first + half:
+        return first + _with_parity(column + 1, rank - first, 1)
+    return rank if rank < first else rank + half
+
+
+def _with_parity(column: int, rank: int, parity: int) -> int:
+    """The rank-th number whose bits in common with the column are even (0) or odd (1) in number.
+
+    The column's lowest bit is free to set the parity: leave its place out of the rank.
+    """
+    lowest = column & -column
+    spread = rank // lowest * 2 * lowest + rank % lowest
+    return spread + lowest * (((spread & column).bit_count() + parity) % 2)
+
+
+def place_of_bit(bits: bytes, rank: int, one: bool) -> int:
+    """The place of the rank-th one (or zero), the highest bit of the first byte being place 0."""
+    low, high = 0, len(bits)
+    while high - low > 1:
+        middle = (low + high) // 2
+        ones = int.from_bytes(bits[low:middle], "big").bit_count()
+        before = ones if one else 8 * (middle - low) - ones
+        low, high, rank = (low, middle, rank) if rank < before else (middle, high, rank - before)
+    places = [k for k in range(8) if (bits[low] >> (7 - k) & 1) == one]
+    return 8 * low + places[rank]
+
+
+def _difference(sizes: Sequence[int], cell: int, shift: int) -> int:
+    """cell − shift, attribute by attribute."""
+    result, stride = 0, 1
+    for size in reversed(sizes):
+        result += (cell - shift) % size * stride
+        cell, shift, stride = cell // size, shift // size, stride * size
+    return result
+
+
+def _subset(law: Subset, cell: int, choices: Choices) -> bytes:
+    """The true cell or not, then a uniform set of the others by Floyd's method."""
+    inside = choices.chance(int(law.threshold))
+    others, wanted = law.cells - 1, law.size - inside
+    chosen: set[int] = set()
+    for last in range(others - wanted, others):
+        drawn = choices.below(last + 1)
+        chosen.add(last if drawn in chosen else drawn)
+    return _bits([v + (v >= cell) for v in chosen] + [cell] * inside, law.cells)
+
+
+def _bits(cells: Sequence[int], count: int) -> bytes:
+    """A set of cells, the first cell being the highest bit of the first byte."""
+    result = bytearray(-(-count // 8))
+    for cell in cells:
+        result[cell >> 3] |= 128 >> (cell & 7)
+    return bytes(result)
+
+
+# --- noise ----------------------------------------------------------------------------------------
+
+
+def _noise(law: Grid, choices: Choices) -> Sequence[int]:
+    if law.law == "rounded-gaussian":
+        drawn: list[int] = rounded_gaussian(law.spread, law.coordinates, choices.source).tolist()
+        return drawn
+    p, q = law.spread.numerator, law.spread.denominator
+    return [_laplace(p, q, choices) for _ in range(law.coordinates)]
+
+
+def _laplace(p: int, q: int, choices: Choices) -> int:
+    """k with chance proportional to e^(−|k| q/p) (Canonne, Kamath and Steinke 2020)."""
+    while True:
+        part = choices.below(p)
+        if not _exponential(part, p, choices):
+            continue
+        whole = 0
+        while _exponential(1, 1, choices):
+            whole += 1
+        size, negative = (part + p * whole) // q, choices.below(2)
+        if size or not negative:
+            return -size if negative else size
+
+
+def _exponential(a: int, b: int, choices: Choices) -> bool:
+    """True with chance e^(−a/b), for a at most b: the first k with below(k b) >= a is odd."""
+    k = 1
+    while choices.below(k * b) < a:
+        k += 1
+    return k % 2 == 1

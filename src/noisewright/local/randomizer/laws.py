@@ -1,0 +1,299 @@
+"""The five laws: favour, weigh, subset, flip and grid look at a person, in whole numbers.
+
+A law is checked when it is made, so whatever exists has chances that sum to one. Nothing is stored
+that follows from something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+from math import gcd
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Meta
+
+from noisewright.local.randomizer.values import (
+    EXACT,
+    UNIT,
+    Count,
+    Digits,
+    Node,
+    Part,
+    Shape,
+    Whole,
+    bit_count,
+    cells_of,
+    check_bits,
+    check_threshold,
+    numbers,
+    require,
+)
+
+
+class Same(Part, tag_field="by", tag="self", frozen=True):
+    """A cell owns the outcome of its own number."""
+
+    cells: Annotated[int, Meta(ge=2, lt=EXACT)]
+
+    @property
+    def outcomes(self) -> int:
+        """As many as cells."""
+        return self.cells
+
+    @property
+    def own(self) -> int:
+        """Outcomes that a cell owns."""
+        return 1
+
+
+class Parity(Part, tag_field="by", tag="parity", frozen=True):
+    """Outcomes come in blocks of `width`, a power of two; cell v has column 1 + v mod (width − 1).
+
+    It owns the outcomes of block v div (width − 1) that have an even number of bits in common with
+    the column.
+    """
+
+    cells: Count
+    width: Count
+    blocks: Count
+
+    def __post_init__(self) -> None:
+        power = self.width >= 2 and self.width & (self.width - 1) == 0
+        require(power, "width", self.width, "must be a power of two")
+        require(self.cells <= self.blocks * (self.width - 1), "cells", self.cells, "need columns")
+        require(self.own < self.outcomes, "blocks", self.blocks, "must leave other outcomes")
+
+    @property
+    def outcomes(self) -> int:
+        """Those of all blocks."""
+        return self.width * self.blocks
+
+    @property
+    def own(self) -> int:
+        """Outcomes that a cell owns."""
+        return self.width // 2
+
+
+class Translate(Part, tag_field="by", tag="translate", frozen=True):
+    """Cell v owns outcome o where the pattern has a one at v − o, attribute by attribute."""
+
+    sizes: tuple[Count, ...]
+    pattern: bytes
+
+    def __post_init__(self) -> None:
+        check_bits("pattern", self.pattern, self.cells)
+        require(0 < self.own < self.cells, "pattern", self.own, "must have ones and zeros")
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of cells, and of outcomes."""
+        return cells_of(self.sizes)
+
+    @property
+    def outcomes(self) -> int:
+        """As many as cells."""
+        return self.cells
+
+    @cached_property
+    def own(self) -> int:
+        """Ones of the pattern."""
+        return bit_count(self.pattern)
+
+
+class Rows(Part, tag_field="by", tag="rows", frozen=True):
+    """Cell v owns the outcomes where row v has a one; all rows have as many."""
+
+    cells: Count
+    outcomes: Count
+    rows: bytes
+
+    def __post_init__(self) -> None:
+        expected = self.cells * self.length
+        require(len(self.rows) == expected, "rows", len(self.rows), f"must be {expected} bytes")
+        for cell in range(self.cells):
+            check_bits("rows", self.row(cell), self.outcomes)
+            require(bit_count(self.row(cell)) == self.own, "rows", cell, "must own as many each")
+        require(0 < self.own < self.outcomes, "rows", self.own, "must have ones and zeros")
+
+    @property
+    def length(self) -> int:
+        """Bytes of a row."""
+        return -(-self.outcomes // 8)
+
+    def row(self, cell: int) -> bytes:
+        """The outcomes that a cell owns."""
+        return self.rows[cell * self.length : (cell + 1) * self.length]
+
+    @cached_property
+    def own(self) -> int:
+        """Outcomes that a cell owns."""
+        return bit_count(self.row(0))
+
+
+Owner = Same | Parity | Translate | Rows
+
+
+class Favour(Node, tag="favour", frozen=True):
+    """An outcome of one's own with a given chance, or else another; uniform in either case."""
+
+    threshold: Digits
+    owner: Owner
+
+    def __post_init__(self) -> None:
+        check_threshold("threshold", self.threshold)
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """The owner's."""
+        return Shape(self.owner.cells, self.owner.outcomes)
+
+
+class TwoValued(Part, frozen=True):
+    """A row of a matrix: `high` where a cell's bit is set, `low` elsewhere."""
+
+    low: Digits
+    high: Digits
+    bits: bytes
+
+
+class Weigh(Node, tag="weigh", frozen=True):
+    """A matrix of whole numbers, one row an outcome, whose columns sum to 2^62."""
+
+    cells: Count
+    rows: Annotated[tuple[TwoValued | tuple[Digits, ...], ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        require(self._shaped(), "rows", len(self.rows), "must hold an entry for every cell")
+        # Halves of 31 bits sum without wrapping, however many rows there are.
+        halves = np.zeros((2, self.cells), dtype=np.int64)
+        for row in self.rows:
+            entries = _entries(row, self.cells)
+            require(0 < entries.min() <= entries.max() <= UNIT, "rows", None, "must be in 1..2^62")
+            halves += np.stack([entries >> 31, entries & (2**31 - 1)])
+        sums = (halves[0] + (halves[1] >> 31) == 2**31) & (halves[1] & (2**31 - 1) == 0)
+        require(bool(sums.all()), "rows", len(self.rows), "must sum to 2^62 in every column")
+
+    def _shaped(self) -> bool:
+        """Whether rows fit the cells, before anything of that many cells is formed."""
+        for row in self.rows:
+            if isinstance(row, TwoValued):
+                check_bits("bits", row.bits, self.cells)
+        return all(isinstance(row, TwoValued) or len(row) == self.cells for row in self.rows)
+
+    @cached_property
+    def values(self) -> tuple[tuple[int, ...], ...]:
+        """Every row's entries: low and high, or all of them."""
+        return tuple(numbers(_written(row)) for row in self.rows)
+
+    def entry(self, row: int, cell: int) -> int:
+        """The weight of an outcome under a cell."""
+        held, values = self.rows[row], self.values[row]
+        if isinstance(held, TwoValued):
+            return values[held.bits[cell >> 3] >> (7 - (cell & 7)) & 1]
+        return values[cell]
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """One outcome a row."""
+        return Shape(self.cells, len(self.rows))
+
+
+def _written(row: TwoValued | tuple[str, ...]) -> tuple[str, ...]:
+    return (row.low, row.high) if isinstance(row, TwoValued) else row
+
+
+def _entries(row: TwoValued | tuple[str, ...], cells: int) -> npt.NDArray[np.int64]:
+    """A row as an array; what exceeds 2^62 is refused before it could wrap."""
+    values = numbers(_written(row))
+    require(max(values) <= UNIT, "rows", None, "must be in 1..2^62")
+    held = np.array(values, dtype=np.int64)
+    if isinstance(row, TwoValued):
+        return held[np.unpackbits(np.frombuffer(row.bits, dtype=np.uint8), count=cells)]
+    return held
+
+
+class Subset(Node, tag="subset", frozen=True):
+    """A uniform set of `size` cells that holds the true one with a given chance, as bits."""
+
+    cells: Annotated[int, Meta(ge=2, le=1 << 28)]
+    size: Count
+    threshold: Digits
+
+    def __post_init__(self) -> None:
+        require(self.size < self.cells, "size", self.size, f"must lie in 1..{self.cells - 1}")
+        check_threshold("threshold", self.threshold)
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """One bit a cell."""
+        return Shape(self.cells, 1, -(-self.cells // 8))
+
+
+class Flip(Node, tag="flip", frozen=True):
+    """One bit a cell, set with chance `own` for the true one and `other` elsewhere."""
+
+    cells: Annotated[int, Meta(ge=2, le=1 << 28)]
+    own: Digits
+    other: Digits
+
+    def __post_init__(self) -> None:
+        check_threshold("own", self.own)
+        check_threshold("other", self.other)
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """One bit a cell."""
+        return Shape(self.cells, 1, -(-self.cells // 8))
+
+
+class Grid(Node, tag="grid", frozen=True):
+    """A whole-number vector for every cell, with noise on each coordinate.
+
+    `scale` is a fraction: the Laplace scale or σ. A Gaussian's δ is stated at `epsilon`.
+    """
+
+    columns: Annotated[tuple[tuple[Whole, ...], ...], Meta(min_length=1)]
+    law: Literal["discrete-laplace", "rounded-gaussian"]
+    scale: tuple[Digits, Digits]
+    epsilon: tuple[Digits, Digits] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {len(column) for column in self.columns}
+        require(len(lengths) == 1 and 0 not in lengths, "columns", lengths, "must be alike")
+        largest = max(max(map(abs, column)) for column in self.columns)
+        # So that sums of distances are exact in double precision too.
+        small = 2 * self.coordinates * largest < EXACT
+        require(small, "columns", largest, "must be below 2^52 over the number of coordinates")
+        require(_reduced(self.scale), "scale", self.scale, "must be a fraction in lowest terms")
+        within = Fraction(1, 2**40) <= self.spread <= 2**40
+        require(within, "scale", self.scale, "must lie between 2^-40 and 2^40")
+        stated = (self.law == "rounded-gaussian") == (self.epsilon is not None)
+        require(stated, "epsilon", self.epsilon, "belongs to a Gaussian, and only there")
+        require(
+            self.epsilon is None or _reduced(self.epsilon),
+            "epsilon",
+            self.epsilon,
+            "must be a fraction in lowest terms",
+        )
+
+    @property
+    def coordinates(self) -> int:
+        """Length of a vector."""
+        return len(self.columns[0])
+
+    @cached_property
+    def spread(self) -> Fraction:
+        """The scale of the noise."""
+        return Fraction(int(self.scale[0]), int(self.scale[1]))
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """Eight bytes a coordinate."""
+        return Shape(len(self.columns), 1, 8 * self.coordinates)
+
+
+def _reduced(fraction: tuple[str, str]) -> bool:
+    p, q = numbers(fraction)
+    return p > 0 and q > 0 and gcd(p, q) == 1
+
+
+Law = Favour | Weigh | Subset | Flip | Grid

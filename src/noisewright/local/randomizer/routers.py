@@ -1,0 +1,167 @@
+"""The three routers: draw, view and project are public, so as private as what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
+from math import prod
+from typing import Annotated
+
+from msgspec import Meta
+
+from noisewright.local.randomizer.values import (
+    MOST_CELLS,
+    Count,
+    Digits,
+    Natural,
+    Node,
+    Part,
+    Shape,
+    cells_of,
+    check_weights,
+    numbers,
+    require,
+)
+
+
+class Draw(Node, tag="draw", frozen=True):
+    """One child by public chances; the report's number says which."""
+
+    weights: tuple[Digits, ...]
+    of: tuple[Natural, ...]
+
+    def __post_init__(self) -> None:
+        require(len(self.of) == len(self.weights) > 0, "of", len(self.of), "need a weight each")
+        check_weights(numbers(self.weights))
+
+    @property
+    def children(self) -> tuple[int, ...]:
+        """All that may be drawn."""
+        return self.of
+
+    @cached_property
+    def sums(self) -> tuple[int, ...]:
+        """Cumulative weights."""
+        return tuple(accumulate(numbers(self.weights)))
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """As many values as all children have together."""
+        require(len({shape.cells for shape in below}) == 1, "of", self.of[:4], "must share cells")
+        outcomes, payload = sum(s.outcomes for s in below), max(s.payload for s in below)
+        return Shape(below[0].cells, outcomes, payload)
+
+
+class Axes(Part, tag_field="by", tag="axes", frozen=True):
+    """The cell of the table of some attributes; cells count the last attribute fastest."""
+
+    sizes: tuple[Count, ...]
+    keep: tuple[Natural, ...]
+
+    def __post_init__(self) -> None:
+        known = self.cells > 0 and all(axis < len(self.sizes) for axis in self.keep)
+        require(known and len(set(self.keep)) == len(self.keep), "keep", self.keep, "must be axes")
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of cells seen."""
+        return cells_of(self.sizes)
+
+    def fits(self, cells: int) -> bool:
+        """Whether a table of that many cells results."""
+        return prod(self.sizes[axis] for axis in self.keep) == cells
+
+
+class Blocks(Part, tag_field="by", tag="blocks", frozen=True):
+    """The block of `width` neighbours that a cell lies in."""
+
+    domain: Digits
+    width: Count
+
+    @cached_property
+    def cells(self) -> int:
+        """Number of cells seen."""
+        return int(self.domain)
+
+    def fits(self, cells: int) -> bool:
+        """Whether that many blocks result."""
+        return 0 < self.cells <= MOST_CELLS and -(-self.cells // self.width) == cells
+
+
+class Listed(Part, tag_field="by", tag="table", frozen=True):
+    """What a table says of the cell."""
+
+    table: Annotated[tuple[Natural, ...], Meta(min_length=1)]
+
+    @property
+    def cells(self) -> int:
+        """Number of cells seen."""
+        return len(self.table)
+
+    def fits(self, cells: int) -> bool:
+        """Whether the table names no other cells than that many."""
+        return max(self.table) < cells
+
+
+class View(Node, tag="view", frozen=True):
+    """The child sees a function of the cell."""
+
+    of: Natural
+    through: Axes | Blocks | Listed
+
+    @property
+    def children(self) -> tuple[int, ...]:
+        """The one that sees."""
+        return (self.of,)
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """The child's, for other cells."""
+        require(self.through.fits(below[0].cells), "through", self.of, "must fit the child's cells")
+        return below[0]._replace(cells=self.through.cells)
+
+
+class Project(Node, tag="project", frozen=True):
+    """The child sees Σ a_j u_j mod base for a public random vector a, lowest digits first.
+
+    Without a list a is uniform among all but zero, and its own number in the report; otherwise its
+    place in the list is.
+    """
+
+    cells: Digits
+    base: Annotated[int, Meta(ge=2, lt=1 << 31)]
+    digits: Annotated[int, Meta(ge=1, le=64)]
+    of: Natural
+    vectors: tuple[Digits, ...] | None = None
+    weights: tuple[Digits, ...] | None = None
+
+    def __post_init__(self) -> None:
+        reach = self.base**self.digits
+        within = 0 < int(self.cells) <= min(reach, MOST_CELLS)
+        require(within, "cells", self.cells, "must be at most base^digits and 2^62")
+        if self.vectors is None or self.weights is None:
+            require(self.vectors is self.weights, "vectors", None, "need a weight each")
+            return
+        require(len(self.vectors) == len(self.weights) > 0, "vectors", None, "need a weight each")
+        require(max(self.listed) < reach, "vectors", len(self.vectors), "must be below base^digits")
+        check_weights(numbers(self.weights))
+
+    @property
+    def children(self) -> tuple[int, ...]:
+        """The one that sees."""
+        return (self.of,)
+
+    @cached_property
+    def listed(self) -> tuple[int, ...]:
+        """The vectors as numbers in the base."""
+        return numbers(self.vectors or ())
+
+    @cached_property
+    def sums(self) -> tuple[int, ...]:
+        """Cumulative weights of the listed vectors."""
+        return tuple(accumulate(numbers(self.weights or ())))
+
+    def shape(self, below: Sequence[Shape]) -> Shape:
+        """The child's values for every vector."""
+        require(below[0].cells == self.base, "base", self.base, "must be the child's cells")
+        vectors = len(self.listed) or self.base**self.digits
+        return Shape(int(self.cells), vectors * below[0].outcomes, below[0].payload)

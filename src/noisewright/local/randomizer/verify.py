@@ -1,0 +1,171 @@
+"""What a specification promises, recomputed from its whole numbers alone.
+
+Routers are public: what they lead to is as private as before, so a specification spends what the
+worst of its laws spends. Nothing here is shared with the strategies that wrote it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import singledispatch
+
+import numpy as np
+
+from noisewright.local.randomizer.laws import (
+    Favour,
+    Flip,
+    Grid,
+    Subset,
+    TwoValued,
+    Weigh,
+)
+from noisewright.local.randomizer.specification import Specification
+from noisewright.local.randomizer.values import WORD
+from noisewright.privacy.gaussian import gaussian_delta_enclosure
+from noisewright.privacy.rounding import float_above, root_above
+
+PAIRS = 1 << 33
+"""Differences up to which distances are taken over all pairs of cells."""
+
+_CONTEXT = Context(prec=80, rounding=ROUND_CEILING)
+_MARGIN = 1 + Decimal(10) ** -75
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What one law spends: the largest ratio of chances, e to the `exponent`, or ε with δ."""
+
+    ratio: Fraction = Fraction(1)
+    exponent: Fraction = Fraction(0)
+    delta: float = 0.0
+    exact: bool = True
+
+    @property
+    def epsilon(self) -> float:
+        """ε, rounded up."""
+        return max(log_above(self.ratio), float_above(self.exponent))
+
+
+@dataclass(frozen=True)
+class Promise:
+    """ε and δ of every report, for any two values that a person may hold, rounded up."""
+
+    epsilon: float
+    delta: float
+    ratio: Fraction | None
+    """e^ε where it is rational: the largest ratio between chances of one report."""
+    exact: bool
+    """Whether ε is what is spent, or what is spent at most."""
+
+
+def verify(specification: Specification) -> Promise:
+    """The promise that a specification keeps."""
+    losses = [loss(law) for law in specification.laws]
+    rational = not any(isinstance(law, Grid) for law in specification.laws)
+    return Promise(
+        max(each.epsilon for each in losses),
+        max(each.delta for each in losses),
+        max(each.ratio for each in losses) if rational else None,
+        all(each.exact for each in losses),
+    )
+
+
+@singledispatch
+def loss(law: object) -> Loss:
+    """What a law spends."""
+    raise NotImplementedError(type(law).__name__)
+
+
+@loss.register
+def _(law: Favour) -> Loss:
+    own, every, chance = law.owner.own, law.owner.outcomes, int(law.threshold)
+    return _either_way(chance * (every - own), (WORD - chance) * own)
+
+
+@loss.register
+def _(law: Subset) -> Loss:
+    chance = int(law.threshold)
+    return _either_way(chance * (law.cells - law.size), (WORD - chance) * law.size)
+
+
+@loss.register
+def _(law: Flip) -> Loss:
+    own, other = int(law.own), int(law.other)
+    return _either_way(own * (WORD - other), other * (WORD - own))
+
+
+@loss.register
+def _(law: Weigh) -> Loss:
+    largest = (1, 1)
+    for row, values in zip(law.rows, law.values, strict=True):
+        used = values
+        if isinstance(row, TwoValued):
+            ones = int.from_bytes(row.bits, "big").bit_count()
+            used = values[: 1 if ones == 0 else 2][1 if ones == law.cells else 0 :]
+        high, low = max(used), min(used)
+        if high * largest[1] > largest[0] * low:
+            largest = high, low
+    return Loss(Fraction(*largest))
+
+
+@loss.register
+def _(law: Grid) -> Loss:
+    if law.epsilon is None:
+        distance, exact = _distance(law)
+        return Loss(exponent=distance / law.spread, exact=exact)
+    distance, exact = _squared_distance(law)
+    if distance == 0:
+        return Loss()
+    epsilon = Fraction(int(law.epsilon[0]), int(law.epsilon[1]))
+    ratio = Fraction(float_above(Fraction(root_above(distance)) / law.spread))
+    delta = float_above(gaussian_delta_enclosure(epsilon, ratio)[1])
+    return Loss(exponent=epsilon, delta=delta, exact=exact)
+
+
+def _either_way(numerator: int, denominator: int) -> Loss:
+    ratio = Fraction(numerator, denominator)
+    return Loss(max(ratio, 1 / ratio))
+
+
+def _distance(law: Grid) -> tuple[Fraction, bool]:
+    """Largest ℓ1 distance between columns, or the sum of the coordinates' ranges above it."""
+    columns = np.array(law.columns, dtype=np.int64)
+    if not _countable(columns.shape):
+        return Fraction(int((columns.max(axis=0) - columns.min(axis=0)).sum())), False
+    sums = (
+        int(np.abs(columns[u + 1 :] - columns[u]).sum(axis=1).max(initial=0))
+        for u in range(len(columns))
+    )
+    return Fraction(max(sums)), True
+
+
+def _squared_distance(law: Grid) -> tuple[Fraction, bool]:
+    """The square of the largest ℓ2 distance, likewise."""
+    columns = np.array(law.columns, dtype=np.int64)
+    if not _countable(columns.shape):
+        ranges = (columns.max(axis=0) - columns.min(axis=0)).tolist()
+        return Fraction(sum(r * r for r in ranges)), False
+    largest = 0
+    for u in range(len(columns) - 1):
+        differences = columns[u + 1 :] - columns[u]
+        squares = (differences.astype(np.float64) ** 2).sum(axis=1)
+        # Doubles tell which pairs may be farthest; whole numbers, how far they are.
+        for v in np.flatnonzero(squares >= max(squares.max(), largest) * (1 - 1e-9)):
+            largest = max(largest, sum(d * d for d in differences[v].tolist()))
+    return Fraction(largest), True
+
+
+def _countable(shape: tuple[int, ...]) -> bool:
+    cells, coordinates = shape
+    return cells * cells * coordinates <= PAIRS
+
+
+def log_above(ratio: Fraction) -> float:
+    """The least float that is not below the logarithm of a ratio of at least one."""
+    if ratio == 1:
+        return 0.0
+    # The quotient is rounded up; the logarithm, to the nearest, is put right by the margin.
+    quotient = _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+    return float_above(Fraction(_CONTEXT.multiply(_CONTEXT.ln(quotient), _MARGIN)))
