@@ -310,6 +310,7 @@ class LocalPlan:
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
         prior, best = prior_floor(self.workload, self.epsilon), self.certificate
         floor = 0.0 if best is None else best.bound.sample_complexity(ALPHA)
+        certified = None if best is None else best.bound.ratio(self.analysis.worst_case)
         asked: dict[str, Any] = {}
         if self.alpha is not None:
             asked |= {"alpha": self.alpha, "people_needed": self.people_for()}
@@ -319,7 +320,7 @@ class LocalPlan:
             **self.comparison.to_dict(),
             "sample_complexity_prior_bound": prior and prior.sample_complexity(ALPHA),
             "certified_lower_bound": floor or None,
-            "certified_ratio": self.analysis.sample_complexity(ALPHA) / floor if floor else None,
+            "certified_ratio": certified,
             "certificate": best and best.proof,
             "privacy": self.privacy.to_dict(),
             "queries": self.workload.queries,

@@ -9,7 +9,7 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis import Analysis
-from noisewright.local.bound import LowerBound, lower_bound, optimised_prior
+from noisewright.local.bound import LowerBound, lower_bound, optimised_prior, proven_ratio
 from noisewright.local.certify.best import PRIOR_CELLS, Certificate, best_certificate
 from noisewright.local.grams import table_gram
 from noisewright.workload.base import FloatArray, Workload
@@ -44,6 +44,8 @@ class LocalComparison:
         alpha: float = ALPHA,
     ) -> LocalComparison:
         """The cost of a strategy, against a bound where one is known and says anything."""
+        if bound is not None:
+            proven_ratio(analysis.objective, bound.objective)
         needed = analysis.sample_complexity(alpha)
         floor = None if bound is None else bound.sample_complexity(alpha)
         return cls(
@@ -53,7 +55,7 @@ class LocalComparison:
             objective_lower_bound=None if bound is None else bound.objective,
             sample_complexity=needed,
             sample_complexity_lower_bound=floor,
-            ratio=needed / floor if floor else None,
+            ratio=None if bound is None else bound.ratio(analysis.worst_case),
             two_valued=analysis.strategy.two_valued,
             seconds=seconds,
         )
@@ -80,7 +82,8 @@ def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
     """The bound for the best distribution found, or None where finding it would take long."""
     if not 2 <= workload.size <= PRIOR_CELLS:
         return None
-    even, best = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
+    even = lower_bound(workload, epsilon)
+    best = optimised_prior(workload, epsilon)[0]
     return max(even, best, key=lambda bound: bound.variance)
 
 

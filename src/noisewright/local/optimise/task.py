@@ -12,7 +12,8 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bound import lower_bound, prior_bound
 from noisewright.local.dense import check_prior
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.local.grams import table_gram
+from noisewright.local.grams import normal_form, table_gram
+from noisewright.local.offsets import without_offsets
 from noisewright.local.strategy import Strategy
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Array, FloatArray, Workload
@@ -83,10 +84,14 @@ class Task:
             raise InvalidParameter(
                 "objective", objective, f"must be one of {', '.join(OBJECTIVES)}", "try 'worst'"
             )
-        gram = table_gram(workload)
+        gram: Gram
         if query_weights is not None:
             gram = weighted_gram(workload, np.asarray(query_weights, dtype=np.float64))
             workload = GramOnly(gram, workload.queries)
+        elif isinstance(workload, GramOnly):
+            gram = normal_form(workload.matrix)
+        else:
+            gram = table_gram(workload)
         checked = None
         if prior is not None:
             checked = check_prior(np.asarray(prior, dtype=np.float64), workload.size)
@@ -121,14 +126,15 @@ class Task:
         """The lower bound under it; zero where none is known at this size."""
         try:
             if self.prior is not None:
-                return prior_bound(GramOnly(self.gram, 1), self.epsilon, self.prior).variance
+                asked = GramOnly(self.gram, 1)
+                return prior_bound(asked, self.epsilon, self.prior, self.gram).variance
             return lower_bound(self.workload, self.epsilon, self.gram).variance
         except TooLarge:
             return 0.0
 
 
 def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
-    """Σ_i weight_i w_i w_iᵀ: each query's squared error times its weight."""
+    """Σ_i weight_i w_i w_iᵀ: each query's squared error times its weight, up to its constant."""
     if weights.shape != (workload.queries,) or not np.isfinite(weights).all() or weights.min() < 0:
         raise InvalidParameter(
             "query_weights",
@@ -137,7 +143,8 @@ def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
         )
     total = np.zeros((workload.size, workload.size))
     step = max(1, _BLOCK_ENTRIES // workload.size)
+    asked = without_offsets(workload)
     for start in range(0, workload.queries, step):
-        rows = workload.rows(start, min(start + step, workload.queries))
+        rows = asked.rows(start, min(start + step, workload.queries))
         total += rows.T @ (rows * weights[start : start + step, None])
     return DenseGram(total)
