@@ -23,6 +23,7 @@ from noisewright.local.fixedpoint import (
     thresholds,
     whole_weights,
 )
+from noisewright.local.grams import table_gram
 from noisewright.local.histogram import check_cells
 from noisewright.local.information import DenseInformation, Information
 from noisewright.local.plain import FavouringStrategy
@@ -164,6 +165,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         waves = self._spectrum(np.asarray(self.slope * (signs[:, 0] - signs[:, 1])))
         return np.asarray(people + walsh_hadamard(waves)[: self.size])
 
+    @property
+    def counts_people(self) -> bool:
+        """Not where cells beyond the domain are left out of the characters' sums."""
+        return is_power_of_two(self.size)
+
     @cached_property
     def information(self) -> Information:
         """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ."""
@@ -229,10 +235,6 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
             return self.worst_variance(gram)
         return super().average_variance(gram)
 
-    def mean_trace(self, gram: Gram) -> float:
-        """The average variance and the mean squared answer."""
-        return self.average_variance(gram) + gram.trace() / self.size
-
     # --- over tables --------------------------------------------------------------------------
 
     @cached_property
@@ -292,7 +294,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         if is_power_of_two(self.size):
             missing = np.ones(self.full, dtype=bool)
             missing[self.masks] = missing[0] = False
-            energies = walsh_energies(workload.gram())
+            energies = walsh_energies(table_gram(workload))
             if energies[missing].sum() <= 1e-14 * energies.sum():
                 return None
         block = max(1, LARGEST_VECTOR // self.size)
@@ -315,7 +317,7 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Size, ε, the characters and their weights."""
-        weights = np.array(self.weights, dtype=np.uint64)
+        weights = np.array([weight % WORD for weight in self.weights], dtype=np.uint64)
         settings = {"size": str(self.size), "epsilon": self.epsilon}
         return settings, {"masks": self.masks, "weights": weights}
 
@@ -344,7 +346,8 @@ def fourier(gram: Gram, epsilon: float) -> Fourier:
         energies = energies[masks]
         if not is_power_of_two(size):  # cells beyond the domain tie characters together
             masks = np.arange(1, padded_size(size))
-            energies = np.maximum(walsh_energies(gram)[1:], 1e-9)
+            energies = walsh_energies(gram)[1:]
+            energies = np.maximum(energies, 1e-9 * energies.max() or 1.0)
     if not masks.size:
         masks, energies = np.array([1]), np.ones(1)  # only totals are asked
     roots = np.sqrt(energies)
