@@ -1,8 +1,8 @@
 """Random small workloads, badly placed and badly scaled, against the optimum over all strategies.
 
 Each is a few queries over at most six cells, with constants up to 1e8 and scales from 1e-8 to 1e8,
-equal rows and rows of zeros. No floor of any kind may lie above the least variance that any strategy
-reaches, and the planner must neither fail nor state a ratio below one.
+equal rows and rows of zeros. No floor of any kind may lie above the least variance that any
+strategy reaches, and the planner must neither fail nor state a ratio below one.
 """
 
 from __future__ import annotations

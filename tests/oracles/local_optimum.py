@@ -1,8 +1,9 @@
 """The best ε-LDP strategy on a small domain as one convex program over all two-valued reports.
 
-Some best strategy reports sets S of cells with chances μ_S v_S, v_S = e^ε on S and 1 elsewhere. With
-Z_S = μ_S V_S, V_S what a report adds to the answers, W = VQ is linear in Z and the second moment of
-a person of type u, Σ_S v_S(u)‖Z_S‖²/μ_S, is jointly convex in Z and μ: a second-order cone program.
+Some best strategy reports sets S of cells with chances μ_S v_S, v_S = e^ε on S and 1 elsewhere.
+With Z_S = μ_S V_S, V_S what a report adds to the answers, W = VQ is linear in Z and the second
+moment of a person of type u, Σ_S v_S(u)‖Z_S‖²/μ_S, is jointly convex in Z and μ: a second-order
+cone program.
 Queries count up to a constant, which exact rational arithmetic takes off here.
 """
 
@@ -15,7 +16,6 @@ from itertools import product
 
 import cvxpy as cp
 import numpy as np
-
 
 _CLOSE = 1e-8
 

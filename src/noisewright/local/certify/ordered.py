@@ -124,7 +124,7 @@ class OrderedBound:
         kernel = (heights @ self.steps)[np.abs(lags[:, None] - lags)]
         inner = self._root @ kernel @ self._root.T
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        roots = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+        roots = np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max()))
         half = (vectors / np.sqrt(roots)).T @ self._root
         information = half.T @ half
         diagonals = np.array([np.trace(information, lag) * (2 if lag else 1) for lag in range(n)])
@@ -160,14 +160,17 @@ class OrderedBound:
         point[0] = 1.0
         found = self.floor(np.eye(len(self.steps))[0], 0.0)
         for sharpness in _SHARPNESS:
-            point = minimize(
-                self._loss,
-                point,
-                (sharpness, unit),
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": evaluations, "maxfun": evaluations},
-            ).x
+            try:
+                point = minimize(
+                    self._loss,
+                    point,
+                    (sharpness, unit),
+                    jac=True,
+                    method="L-BFGS-B",
+                    options={"maxiter": evaluations, "maxfun": evaluations},
+                ).x
+            except np.linalg.LinAlgError:
+                break  # a step beyond double precision: every point before it proves its floor
             found = max(found, self.floor(point[:-1] ** 2, float(point[-1]) * unit))
         return found
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.bound import lower_bound, prior_bound
 from noisewright.local.dense import check_prior
 from noisewright.local.fixedpoint import check_epsilon
@@ -114,12 +114,25 @@ class Task:
         return np.full(self.size, 1.0 / self.size) if self.prior is None else self.prior
 
     def value(self, strategy: Strategy) -> float:
-        """The variance per person that counts."""
+        """The variance per person that counts: infinite where a query is out of reach."""
+        if not self.reached(strategy):
+            return float("inf")
         if self.prior is not None:
             return float(self.prior @ strategy.type_variances(self.gram))
         if self.objective == "average":
             return strategy.average_variance(self.gram)
         return strategy.worst_variance(self.gram)
+
+    def reached(self, strategy: Strategy) -> bool:
+        """Whether all queries are answered, also those that vanish beside others in the Gram."""
+        asked = self.workload
+        if isinstance(asked, GramOnly) or asked.queries * asked.size > _BLOCK_ENTRIES:
+            return True
+        try:
+            strategy.check_reach(without_offsets(asked) if strategy.lists_cells else asked)
+        except OutOfReach:
+            return False
+        return True
 
     @cached_property
     def floor(self) -> float:
