@@ -44,6 +44,8 @@ from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram, MarginalGram
 from noisewright.workload.tensor import walsh_hadamard
 
+_ONE_BY_ONE = 2**24
+
 
 @dataclass(frozen=True, eq=False)
 class WalshInformation(Information):
@@ -291,13 +293,12 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def _lost(self, workload: Workload) -> tuple[int, float] | None:
         """First query with a part on characters never drawn, and the share of that part."""
-        if is_power_of_two(self.size):
+        # A query far smaller than others hides in their energies: few are asked one by one.
+        if is_power_of_two(self.size) and workload.queries * self.size > _ONE_BY_ONE:
             missing = np.ones(self.full, dtype=bool)
             missing[self.masks] = missing[0] = False
             energies = walsh_energies(table_gram(workload))
-            # A query far smaller than the others hides in their rounding: few are asked one by one.
-            noise = 1e-14 * energies.sum() if self.size > DENSE_SIZE else 0.0
-            if energies[missing].sum() <= noise:
+            if energies[missing].sum() <= 1e-14 * energies.sum():
                 return None
         block = max(1, LARGEST_VECTOR // self.size)
         for start in range(0, workload.queries, block):

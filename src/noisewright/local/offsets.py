@@ -113,18 +113,31 @@ def _without(workload: Workload) -> Workload:
 
 
 def _drowns(workload: Workload) -> bool:
-    """Whether the constants of the rows leave next to nothing of ‖W‖² to what is asked."""
-    n, known = workload.size, isinstance(workload, Explicit)
-    if workload.queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not known):
+    """Whether constants leave next to nothing of ‖W‖² to what is asked.
+
+    Of any single row, where entries are given as numbers; of all together otherwise, for the atoms'
+    own entries are zeros and ones, of which no digit can be lost.
+    """
+    n, given = workload.size, _given(workload)
+    if workload.queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not given):
         return False
+    ones = np.ones(n)
     with np.errstate(over="ignore", invalid="ignore"):  # too large: refused with its Gram matrix
-        if isinstance(workload, Explicit):
-            squares = squared_norm(workload)
-            constant = float((workload.matvec(np.ones(n)) ** 2).sum()) / n
+        if given:
+            squares = row_squares(workload, ones)
+            constant = np.asarray(workload.matvec(ones) ** 2 / n)
         else:
-            gram, ones = workload.gram(), np.ones(n)
-            squares, constant = gram.trace(), float(ones @ gram.matvec(ones)) / n
-        return bool(squares - constant < _HIDDEN * squares < np.inf)
+            gram = workload.gram()
+            squares = np.array([gram.trace()])
+            constant = np.array([float(ones @ gram.matvec(ones)) / n])
+        low = (squares - constant < _HIDDEN * squares) & (squares > 0) & np.isfinite(squares)
+    return bool(low.any())
+
+
+def _given(workload: Workload) -> bool:
+    """Whether entries are given as numbers."""
+    factors = workload.factors if isinstance(workload, Kron) else (workload,)
+    return any(isinstance(factor, Explicit) for factor in factors)
 
 
 def _differences(workload: Workload) -> tuple[FloatArray, FloatArray]:
