@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.grams import table_gram
+from noisewright.local.offsets import squared_norm, without_offsets
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
@@ -26,7 +28,7 @@ class Analysis:
     strategy: Strategy
     workload: Workload
     known_gram: Gram | None = None
-    """The workload's Gram matrix, where a better structured form is known than its own."""
+    """The Gram matrix of the queries up to a constant each, where it is known already."""
 
     def __post_init__(self) -> None:
         if self.workload.size != self.strategy.size:
@@ -36,12 +38,17 @@ class Analysis:
                 f"has {self.workload.size} cells where the strategy has {self.strategy.size}",
                 "plan a strategy for this workload",
             )
-        self.strategy.check_reach(self.workload)
+        self.strategy.check_reach(self.questions)
+
+    @cached_property
+    def questions(self) -> Workload:
+        """The queries up to a constant each; as they are for strategies that go by tables."""
+        return without_offsets(self.workload) if self.strategy.lists_cells else self.workload
 
     @cached_property
     def gram(self) -> Gram:
-        """Gram matrix of the workload."""
-        return self.known_gram or self.workload.gram()
+        """Gram matrix of the queries up to a constant each."""
+        return self.known_gram or table_gram(self.workload)
 
     @cached_property
     def type_variances(self) -> FloatArray:
@@ -80,14 +87,8 @@ class Analysis:
 
     @property
     def objective(self) -> float:
-        """L = tr[(Qᵀ D⁻¹ Q)⁺ M] with D = Diag(Q1), the average-case objective."""
-        strategy = self.strategy
-        if self._by_questions is not None:
-            return strategy.size * self._by_questions[1] + self.gram.trace()
-        if self._plainly("mean_trace"):
-            moments = self.type_variances + self.gram.diagonal()
-            return float(strategy.size * (strategy.prior @ moments))
-        return float(strategy.size * strategy.mean_trace(self.gram))
+        """L = n·(mean variance) + ‖W‖_F²: tr[(Qᵀ D⁻¹ Q)⁺ M] with D = Diag(Q1) at an even prior."""
+        return self.strategy.size * self.average_case + squared_norm(self.workload)
 
     def sample_complexity(self, alpha: float = 0.01) -> float:
         """People needed for a worst-case variance of `alpha` per query, of proportions."""
@@ -96,12 +97,12 @@ class Analysis:
     def query_variances(self, histogram: FloatArray) -> FloatArray:
         """Variance of each answer on one histogram of people."""
         x = check_histogram(histogram, self.strategy.size)
-        return self.strategy.query_variances(self.workload, x)
+        return self.strategy.query_variances(self.questions, x)
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """Covariance of all answers on one histogram of people, dense."""
         x = check_histogram(histogram, self.strategy.size)
-        w = self.workload.dense()
+        w = self.questions.dense()
         if w.shape[0] ** 2 > _MATRIX_ENTRIES:
             raise TooLarge(f"a covariance of {w.shape[0]} answers is too large; use variances")
         return np.asarray(w @ self.strategy.covariance(x) @ w.T)

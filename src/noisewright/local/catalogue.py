@@ -19,6 +19,7 @@ from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.hierarchical import hierarchical
 from noisewright.local.histogram import identity_and_ones
+from noisewright.local.offsets import without_offsets
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import SubsetSelection
 from noisewright.local.strategy import DENSE_SIZE, Strategy
@@ -157,7 +158,7 @@ def _candidate(
     if refusal is None:
         options = {"delta": delta} if mechanism.needs_delta else {}
         try:
-            strategy = mechanism.build(workload, epsilon, **options)
+            strategy = mechanism.build(without_offsets(workload), epsilon, **options)
             analysis = Analysis(strategy, workload, table_gram(workload))
             _ = analysis.worst_case
             return Candidate(mechanism.name, time.perf_counter() - began, analysis)

@@ -40,7 +40,7 @@ def factor_columns(workload: Workload) -> FloatArray:
     # An orthonormal basis of what the columns span: fewer coordinates, same distances.
     values, vectors = np.linalg.eigh(centred.T @ centred)
     kept = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    if not kept.any() or values[-1] <= 1e-20 * max(float(np.abs(columns).max()), 1.0):
+    if not kept.any() or values[-1] <= 1e-20 * float(np.abs(columns).max()) ** 2:
         raise InvalidParameter(
             "workload",
             workload.brief(),

@@ -23,8 +23,9 @@ from noisewright.local.fixedpoint import (
     thresholds,
     whole_weights,
 )
+from noisewright.local.grams import table_gram
 from noisewright.local.histogram import check_cells
-from noisewright.local.information import DenseInformation, Information
+from noisewright.local.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.local.plain import FavouringStrategy
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -42,6 +43,8 @@ from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram, MarginalGram
 from noisewright.workload.tensor import walsh_hadamard
+
+_ONE_BY_ONE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +167,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         waves = self._spectrum(np.asarray(self.slope * (signs[:, 0] - signs[:, 1])))
         return np.asarray(people + walsh_hadamard(waves)[: self.size])
 
+    @property
+    def counts_people(self) -> bool:
+        """Not where cells beyond the domain are left out of the characters' sums."""
+        return is_power_of_two(self.size)
+
     @cached_property
     def information(self) -> Information:
         """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ."""
@@ -229,10 +237,6 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
             return self.worst_variance(gram)
         return super().average_variance(gram)
 
-    def mean_trace(self, gram: Gram) -> float:
-        """The average variance and the mean squared answer."""
-        return self.average_variance(gram) + gram.trace() / self.size
-
     # --- over tables --------------------------------------------------------------------------
 
     @cached_property
@@ -289,18 +293,19 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
 
     def _lost(self, workload: Workload) -> tuple[int, float] | None:
         """First query with a part on characters never drawn, and the share of that part."""
-        if is_power_of_two(self.size):
+        # A query far smaller than others hides in their energies: few are asked one by one.
+        if is_power_of_two(self.size) and workload.queries * self.size > _ONE_BY_ONE:
             missing = np.ones(self.full, dtype=bool)
             missing[self.masks] = missing[0] = False
-            energies = walsh_energies(workload.gram())
+            energies = walsh_energies(table_gram(workload))
             if energies[missing].sum() <= 1e-14 * energies.sum():
                 return None
         block = max(1, LARGEST_VECTOR // self.size)
         for start in range(0, workload.queries, block):
             rows = workload.rows(start, min(start + block, workload.queries))
             shares = self.information.beyond_reach(rows)
-            if shares.max(initial=0.0) > 1e-7:
-                row = int(np.argmax(shares > 1e-7))
+            if shares.max(initial=0.0) > REACH_TOLERANCE:
+                row = int(np.argmax(shares > REACH_TOLERANCE))
                 return start + row, float(shares[row])
         return None
 
@@ -345,7 +350,8 @@ def fourier(gram: Gram, epsilon: float) -> Fourier:
         energies = energies[masks]
         if not is_power_of_two(size):  # cells beyond the domain tie characters together
             masks = np.arange(1, padded_size(size))
-            energies = np.maximum(walsh_energies(gram)[1:], 1e-9)
+            energies = walsh_energies(gram)[1:]
+            energies = np.maximum(energies, 1e-9 * energies.max() or 1.0)
     if not masks.size:
         masks, energies = np.array([1]), np.ones(1)  # only totals are asked
     roots = np.sqrt(energies)

@@ -42,6 +42,11 @@ class TreeMixture(Mixture):
         if not nested or widths[0] != 1 or not all(map(_is_alike, self.components)):
             raise InvalidParameter("components", widths, "must be alike cells of nested blocks")
 
+    @property
+    def counts_people(self) -> bool:
+        """Blocks are even."""
+        return True
+
     @cached_property
     def information(self) -> Information:
         """X = Σ_l λ_l Π_l + 11ᵀ."""

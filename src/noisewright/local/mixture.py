@@ -103,6 +103,11 @@ class Mixture(DrawnComponent):
         """Number of types."""
         return self.coarsenings[0].size
 
+    @property
+    def counts_people(self) -> bool:
+        """Not where blocks of uneven size share one mechanism."""
+        return False
+
     def looked_at(self, index: int, values: IntArray) -> IntArray:
         """The coarse cells of some cells."""
         return self.coarsenings[index].of(values)

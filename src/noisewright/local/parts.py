@@ -18,6 +18,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.drawn import DrawnComponent, unpacked
 from noisewright.local.fixedpoint import WORD, whole_weights
+from noisewright.local.grams import table_gram
 from noisewright.local.information import Information, UnformedInformation
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.local.tables import TableStrategy, table_cells
@@ -178,7 +179,7 @@ def table_grams(workload: Workload, sizes: tuple[int, ...]) -> dict[Block, Float
     found: dict[Block, FloatArray] = {}
     for term in terms(workload, sizes):
         if term.attributes:
-            own = term.weight**2 * term.inner.gram().dense()
+            own = term.weight**2 * table_gram(term.inner).dense()
             found[term.attributes] = found.get(term.attributes, 0.0) + own
     return {table: centred(gram) for table, gram in found.items()}
 

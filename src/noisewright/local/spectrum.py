@@ -13,7 +13,7 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.local.strategy import DENSE_SIZE
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.gram import (
     Gram,
     IdentityGram,
@@ -49,18 +49,29 @@ class Spectrum:
         return Spectrum(factor * self.values, self.counts, self.exact)
 
 
+def lowered(values: Array, largest: float) -> FloatArray:
+    """Eigenvalues of a positive semidefinite matrix, less all that rounding may have added.
+
+    `largest` bounds the diagonal before centring (or its mean times a few). Products, centring and
+    the decomposition each move entries by a few units in the last place of it, hence eigenvalues by
+    at most n times that: noise on a zero would else add its square root to a bound that must hold.
+    """
+    noise = 16 * len(values) * float(np.finfo(float).eps) * largest
+    return np.asarray(np.maximum(values - noise, 0.0), dtype=np.float64)
+
+
 def _single(values: FloatArray) -> Spectrum:
-    # Rounding noise on zero eigenvalues would add its square root to a bound that must hold.
-    noise = 1e-13 * values.max(initial=0.0)
-    return Spectrum(np.where(values > noise, values, 0.0), np.ones(len(values)))
+    """From closed forms, right to the last digits."""
+    return Spectrum(np.maximum(values, 0.0), np.ones(len(values)))
 
 
 def _dense_spectrum(gram: Gram) -> Spectrum:
     m = gram.dense()
+    largest = float(np.diagonal(m).max(initial=0.0))
     m -= m.mean(axis=0)
     m -= m.mean(axis=1)[:, None]
     # One of the zeros is the total's; which one does not matter, so the smallest is dropped.
-    return _single(np.asarray(np.linalg.eigvalsh((m + m.T) / 2)[1:], dtype=np.float64))
+    return _single(lowered(np.linalg.eigvalsh((m + m.T) / 2), largest)[1:])
 
 
 @singledispatch
@@ -152,18 +163,23 @@ def _split_spectrum(gram: Gram) -> tuple[float, Spectrum] | None:
     ones = np.ones(gram.size)
     image = gram.matvec(ones)
     own = float(image.mean())
-    if np.abs(image - own).max() > 1e-9 * max(1.0, abs(own)):
+    if np.abs(image - own).max() > 1e-13 * float(np.abs(image).max()):
         return None
     return own, centred_spectrum(gram)
 
 
 def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Equal eigenvalues counted together, so that products of many factors stay small."""
-    scale = np.abs(values).max(initial=1.0)
-    _, first, inverse = np.unique(
-        np.round(values / scale, 12), return_index=True, return_inverse=True
-    )
-    return values[first], np.bincount(inverse, weights=counts).astype(np.float64)
+    """Eigenvalues equal to twelve digits counted together, as the least of them.
+
+    Products of many factors stay small that way.
+    """
+    mantissa, exponent = np.frexp(values)
+    keys = np.stack([np.round(mantissa, 12), exponent])
+    _, inverse = np.unique(keys, axis=1, return_inverse=True)
+    groups = np.ravel(inverse)
+    least = np.full(int(groups.max()) + 1, np.inf)
+    np.minimum.at(least, groups, values)
+    return least, np.bincount(groups, weights=counts).astype(np.float64)
 
 
 def _path_laplacian(n: int) -> FloatArray:

@@ -3,13 +3,15 @@
 A strategy is a matrix Q, Q[o,u] = Pr(report o | type u), seldom written down. All that estimation
 and analysis need of it is the *score* s(o) of a report, a vector over types with
 
-    E[s | u] = X e_u        and        E[s sᵀ] = X  under the prior π,
+    E[s | u] = X e_u,
 
-where X is the information matrix. For the best linear estimate s(o) = q_o / (q_oᵀπ); a coarser
-statistic, weighted by its covariance, obeys the same two identities. From many reports the
-histogram is estimated, without bias, by x̂ = X⁺ Σ s, and Wx̂ answers any workload within reach. A
-strategy says how to sample, count and score reports and what E[s sᵀ | u] is; everything else
-(variances, covariance, sample complexity, reach) follows once, in `analysis`.
+where X is the information matrix. For the best linear estimate s(o) = q_o / (q_oᵀπ), and then
+E[s sᵀ] = X under the prior π as well; a coarser statistic need not obey that. From many reports the
+histogram is estimated, without bias, by x̂ = X⁺ Σ s, and Wx̂ answers any workload within reach.
+The number of people is public: where 1ᵀx̂ misses it, what is missing is spread over the cells as it
+correlates with them (`total_share`), so that a constant added to a query costs nothing. A strategy
+says how to sample, count and score reports and what E[s sᵀ | u] is; everything else (variances,
+covariance, sample complexity, reach) follows once, in `analysis`.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ LARGEST_VECTOR = 2**22
 
 _DENSE_ENTRIES = 2**26
 _BLOCK_ENTRIES = 2**22
+_KNOWN_TOTAL = 1e-12  # variance of the total, per person, that is rounding
 
 
 @dataclass(frozen=True)
@@ -143,9 +146,29 @@ class Strategy(ABC):
         """X under the strategy's own prior."""
         return DenseInformation(self.moment(self.prior))
 
+    @property
+    def counts_people(self) -> bool:
+        """Whether X⁺ Σ s has the number of reports as its total, whatever they are."""
+        return True
+
+    @cached_property
+    def total_share(self) -> FloatArray | None:
+        """a = C1/1ᵀC1 with C the covariance of X⁺ Σ s at the prior; None where C1 = 0.
+
+        x̂ + a(N − 1ᵀx̂) is the best use of the known total: at the prior no query's variance rises.
+        """
+        if self.counts_people:
+            return None
+        x, ones = self.information, np.ones(self.size)
+        told = x.solve(ones)
+        spread = x.solve(self.moment(self.prior) @ told)
+        spread -= x.matvec(x.solve(self.prior * x.solve(x.matvec(ones))))
+        total = float(spread.sum())
+        return np.asarray(spread / total) if total > _KNOWN_TOTAL else None
+
     @abstractmethod
     def moment(self, histogram: FloatArray) -> FloatArray:
-        """Σ_u x_u E[s sᵀ | u], dense: its value at the prior is X."""
+        """Σ_u x_u E[s sᵀ | u], dense."""
 
     @abstractmethod
     def energy(self, quadratic: FloatArray) -> FloatArray:
@@ -157,20 +180,17 @@ class Strategy(ABC):
         Structured strategies override this with a closed form; here it is done by matrices.
         """
         check_dense(self.size)
-        m = gram.dense()
+        m, share = gram.dense(), self.total_share
+        if share is not None:
+            mean = m @ share
+            m = m - mean[:, None] - mean + share @ mean
         half = self.information.solve(m)
-        return self.energy(self.information.solve(half.T)) - gram.diagonal()
-
-    def mean_trace(self, gram: Gram) -> float:
-        """Second moment of one person's contribution, averaged over the prior.
-
-        It equals tr(M X⁺) whenever the score is weighted for the prior.
-        """
-        return float(self.prior @ (self.type_variances(gram) + gram.diagonal()))
+        return np.asarray(self.energy(self.information.solve(half.T)) - np.diagonal(m))
 
     def estimate(self, tally: IntArray, people: int) -> FloatArray:
         """Unbiased estimate x̂ of the histogram, from the statistics of all reports."""
-        return self.information.solve(self.score(tally, people))
+        cells, share = self.information.solve(self.score(tally, people)), self.total_share
+        return cells if share is None else np.asarray(cells + share * (people - cells.sum()))
 
     def worst_variance(self, gram: Gram) -> float:
         """The largest type variance; no array over types where a closed form knows it."""
@@ -213,12 +233,19 @@ class Strategy(ABC):
         """Covariance of x̂ when the true histogram is `histogram`, dense."""
         check_dense(self.size)
         people = float(histogram.sum())
-        if np.allclose(histogram, people * self.prior, rtol=1e-12, atol=0.0):
-            spread = people * self.information.solve(np.eye(self.size))  # the moment is N X
+        # X is the moment at the prior only where it was made so: a score of a coarser statistic, or
+        # of one mechanism among several, has its own X, and the moment at the prior is another.
+        own = type(self).information is Strategy.information
+        if own and np.allclose(histogram, people * self.prior, rtol=1e-12, atol=0.0):
+            spread = people * self.information.solve(np.eye(self.size))
         else:
             half = self.information.solve(self.moment(histogram))
             spread = self.information.solve(half.T)
-        return np.asarray(spread - self._seen(np.diag(histogram)))
+        result, share = spread - self._seen(np.diag(histogram)), self.total_share
+        if share is not None:
+            result = result - np.outer(share, result.sum(axis=0))
+            result = result - np.outer(result.sum(axis=1), share)
+        return np.asarray(result)
 
     def _seen(self, matrix: FloatArray) -> FloatArray:
         if self.information.full_rank:

@@ -12,6 +12,7 @@ import numpy as np
 from noisewright.errors import TooLarge
 from noisewright.estimate.nonnegative import project_to_total
 from noisewright.estimate.tables import Block, agreeing_tables
+from noisewright.local.offsets import without_offsets
 from noisewright.local.strategy import IntArray, Strategy, out_of_reach
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_quadratics, row_squares
@@ -137,7 +138,8 @@ class TableData:
             if len(self.tables[block]) > _LARGEST_COVARIANCE:
                 raise TooLarge(f"covariances of {len(self.tables[block])} cells take long")
             found = [self.strategy.table_covariance(block, self.people, x) for x in counts(block)]
-            tried = [row_quadratics(term.inner, covariance) for covariance in found]
+            asked = without_offsets(term.inner)
+            tried = [row_quadratics(asked, covariance) for covariance in found]
             pieces.append(term.weight**2 * np.max(tried, axis=0))
         return np.concatenate(pieces)
 
@@ -145,8 +147,8 @@ class TableData:
         """What the drawing of these people from a large population adds to each variance."""
         pieces = []
         for term in self.terms:
-            x = self.tables[term.attributes]
-            squares = row_squares(term.inner, x) - term.inner.matvec(x) ** 2 / self.people
+            x, asked = self.tables[term.attributes], without_offsets(term.inner)
+            squares = row_squares(asked, x) - asked.matvec(x) ** 2 / self.people
             pieces.append(term.weight**2 * squares)
         return np.concatenate(pieces)
 

@@ -274,10 +274,6 @@ class Union(TableStrategy, IndexStrategy):
             raise TooLarge(f"{self.size:.3g} types are too many to be listed; they are all alike")
         return np.full(self.size, self.worst_variance(gram))
 
-    def mean_trace(self, gram: Gram) -> float:
-        """The average variance and the mean squared answer."""
-        return self.worst_variance(gram) + gram.trace() / self.size
-
     # --- privacy and form ---------------------------------------------------------------------
 
     def rows(self, start: int, stop: int) -> FloatArray:

@@ -13,6 +13,7 @@ from noisewright.estimate.intervals import (
 from noisewright.local.grams import table_gram
 from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.histogram import CentredStrategy
+from noisewright.local.offsets import without_offsets
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.tables import TableData, TableStrategy
 from noisewright.workload.algebra import Kron
@@ -34,12 +35,13 @@ def query_variances(
     Where a strategy has no formula for single queries at this size, each is given the mean over
     queries, which is exact for all of them together.
     """
+    asked = _questions(strategy, workload)
     try:
-        if _work(strategy, workload) > _QUADRATIC_WORK:
+        if _work(strategy, asked) > _QUADRATIC_WORK:
             raise TooLarge("a quadratic form for each of these queries takes minutes")
         if histogram is None:
-            return strategy.uniform_query_variances(workload, people)
-        return strategy.query_variances(workload, histogram)
+            return strategy.uniform_query_variances(asked, people)
+        return strategy.query_variances(asked, histogram)
     except TooLarge:
         gram = table_gram(workload)
         if histogram is None:
@@ -47,6 +49,11 @@ def query_variances(
         else:
             together = float(strategy.type_variances(gram) @ histogram)
         return np.full(workload.queries, together / workload.queries)
+
+
+def _questions(strategy: Strategy, workload: Workload) -> Workload:
+    """The queries up to a constant each, of which no variance depends."""
+    return without_offsets(workload) if strategy.lists_cells else workload
 
 
 def _work(strategy: Strategy, workload: Workload) -> int:
@@ -70,15 +77,16 @@ def worst_query_variances(strategy: Strategy, workload: Workload, people: int) -
     and by trying all kinds on small domains. Beyond, the largest variance of all answers together,
     which no single answer exceeds.
     """
+    asked = _questions(strategy, workload)
     if isinstance(strategy, CentredStrategy) and _has_plain_formula(strategy):
         if workload.queries * workload.size <= _LISTED_ENTRIES:
-            w = workload.dense()
+            w = asked.dense()
             centred = (w - w.mean(axis=1, keepdims=True)) ** 2
             own = (strategy.own_spread * centred).max(axis=1)
             return np.asarray(people * (strategy.spread * centred.sum(axis=1) + own))
     elif workload.size <= _TRIED_CELLS:
         kinds = np.eye(workload.size) * people
-        tried = np.array([strategy.query_variances(workload, kind) for kind in kinds])
+        tried = np.array([strategy.query_variances(asked, kind) for kind in kinds])
         return np.asarray(tried.max(axis=0))
     return np.full(workload.queries, people * strategy.worst_variance(table_gram(workload)))
 
@@ -98,7 +106,8 @@ def sampling_variances(
     if isinstance(strategy, TableStrategy) and strategy.by_tables:
         return TableData.even(strategy, workload, people).sampling_variances()
     x = np.full(workload.size, people / workload.size) if histogram is None else histogram
-    return np.asarray(row_squares(workload, x) - workload.matvec(x) ** 2 / people)
+    asked = without_offsets(workload)
+    return np.asarray(row_squares(asked, x) - asked.matvec(x) ** 2 / people)
 
 
 def joint_multiplier(
@@ -114,7 +123,7 @@ def joint_multiplier(
         return sidak_multiplier(workload.queries, level)
     values, vectors = np.linalg.eigh(strategy.covariance(histogram))
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    spread = np.asarray(workload.matvec(root))
+    spread = np.asarray(_questions(strategy, workload).matvec(root))
     std = np.sqrt((spread**2).sum(axis=1))
     scaled = spread / np.where(std > 1e-9 * max(float(std.max()), 1e-300), std, np.inf)[:, None]
 

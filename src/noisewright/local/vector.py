@@ -18,6 +18,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.columns import factor_columns, largest_distance, whole_columns
 from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.grams import table_gram
 from noisewright.local.information import DenseInformation, Information
 from noisewright.local.strategy import (
     Arrays,
@@ -212,7 +213,7 @@ def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:
     """Laplace noise on the best of a few strategies: cells, tree sums, queries, factorization."""
     check_epsilon(epsilon)
     check_dense(workload.size)
-    gram = workload.gram()
+    gram = table_gram(workload)
     found = []
     for columns in _l1_choices(workload):
         largest = largest_distance(columns, 1)

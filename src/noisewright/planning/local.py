@@ -312,6 +312,7 @@ class LocalPlan:
         best = self.certificate
         prior = best and prior_floor(self.workload, self.epsilon)
         floor = 0.0 if best is None else best.bound.sample_complexity(ALPHA)
+        certified = None if best is None else best.bound.ratio(self.analysis.worst_case)
         asked: dict[str, Any] = {}
         if self.alpha is not None:
             asked |= {"alpha": self.alpha, "people_needed": self.people_for()}
@@ -321,7 +322,7 @@ class LocalPlan:
             **self.comparison.to_dict(),
             "sample_complexity_prior_bound": prior and prior.sample_complexity(ALPHA),
             "certified_lower_bound": floor or None,
-            "certified_ratio": self.analysis.sample_complexity(ALPHA) / floor if floor else None,
+            "certified_ratio": certified,
             "certificate": best and best.proof,
             "privacy": self.privacy.to_dict(),
             "queries": self.workload.queries,

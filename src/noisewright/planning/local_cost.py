@@ -10,7 +10,7 @@ import numpy as np
 from noisewright.bound_class import BoundClass
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis import Analysis
-from noisewright.local.bound import LowerBound, lower_bound, optimised_prior
+from noisewright.local.bound import LowerBound, lower_bound, optimised_prior, proven_ratio
 from noisewright.local.certify.best import PRIOR_CELLS, Certificate, best_certificate
 from noisewright.local.grams import table_gram
 from noisewright.workload.base import FloatArray, Workload
@@ -50,6 +50,8 @@ class LocalComparison:
         need fewer people.
         """
         bound = None if analysis.strategy.delta else bound
+        if bound is not None:
+            proven_ratio(analysis.objective, bound.objective)
         needed = analysis.sample_complexity(alpha)
         floor = None if bound is None else bound.sample_complexity(alpha)
         return cls(
@@ -59,7 +61,7 @@ class LocalComparison:
             objective_lower_bound=None if bound is None else bound.objective,
             sample_complexity=needed,
             sample_complexity_lower_bound=floor,
-            ratio=needed / floor if floor else None,
+            ratio=None if bound is None else bound.ratio(analysis.worst_case),
             two_valued=analysis.strategy.two_valued,
             seconds=seconds,
         )
@@ -92,7 +94,8 @@ def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
     """The highest bound over distributions tried, or None where trying them would take long."""
     if not 2 <= workload.size <= PRIOR_CELLS:
         return None
-    even, best = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
+    even = lower_bound(workload, epsilon)
+    best = optimised_prior(workload, epsilon)[0]
     return max(even, best, key=lambda bound: bound.variance)
 
 

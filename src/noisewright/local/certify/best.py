@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from noisewright.errors import TooLarge
-from noisewright.local.bound import LowerBound, lower_bound, optimised_prior
+from noisewright.local.bound import LowerBound, lower_bound, off_the_total, optimised_prior
 from noisewright.local.certify.delsarte import SchemeBound
 from noisewright.local.certify.ordered import OrderedBound
-from noisewright.local.certify.schemes import scheme_of
+from noisewright.local.certify.schemes import Scheme, scheme_of
+from noisewright.local.grams import table_gram
 from noisewright.workload.base import Workload
 from noisewright.workload.gram import Gram
 
@@ -37,12 +36,13 @@ def certificates(workload: Workload, epsilon: float, gram: Gram) -> Iterator[Cer
         yield Certificate(optimised_prior(workload, epsilon)[0], "prior")
     scheme = scheme_of(gram)
     if scheme is not None:
-        floor = SchemeBound(scheme, epsilon).best()
-        yield Certificate(_off_the_total(workload, gram, scheme.eigenvalues[0], floor), "tables")
+        moment = _by_tables(scheme, epsilon) / workload.size
+        yield Certificate(off_the_total(workload, gram, moment), "tables")
     elif 2 < workload.size <= _ORDERED_CELLS and epsilon > _LEAST_EPSILON:
         m = gram.dense()
-        floor = OrderedBound(m, epsilon).best()
-        yield Certificate(_off_the_total(workload, gram, m.sum() / len(m), floor), "order")
+        unit = float(m.trace()) or 1.0  # a search sees the same numbers at every scale
+        moment = unit * OrderedBound(m / unit, epsilon).best() / workload.size
+        yield Certificate(off_the_total(workload, gram, moment), "order")
 
 
 def best_certificate(
@@ -50,14 +50,15 @@ def best_certificate(
 ) -> Certificate | None:
     """The largest of them, or None where none is known."""
     try:
-        found = certificates(workload, epsilon, gram or workload.gram())
-        return max(found, key=lambda certificate: certificate.bound.variance)
+        known = certificates(workload, epsilon, gram or table_gram(workload))
+        return max(known, key=lambda certificate: certificate.bound.variance)
     except TooLarge:
         return None
 
 
-def _off_the_total(workload: Workload, gram: Gram, total: float, floor: float) -> LowerBound:
-    """A floor under tr(MX⁻¹) off the total, which itself is known without error."""
-    n = workload.size
-    mean_square = gram.trace() / n
-    return LowerBound(float(np.float64(total + floor)) / n, mean_square, n, workload.queries)
+def _by_tables(scheme: Scheme, epsilon: float) -> float:
+    """The floor off the total that a scheme proves, found at one scale for all."""
+    unit = float(scheme.eigenvalues.max()) or 1.0
+    return (
+        unit * SchemeBound(replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon).best()
+    )

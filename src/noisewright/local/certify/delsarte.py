@@ -20,6 +20,7 @@ from noisewright.workload.base import FloatArray
 
 _ROUNDS, _IDLE_ROUNDS, _REFINEMENTS, _STEPS = 12, 3, 4, 1000
 _CLOSE = 1e-4
+_ROUNDING = 2.0**-46  # of the numbers in a limit: some hundred times their own rounding
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,9 @@ class SchemeBound:
             cap = np.maximum(-solved.upper.marginals, 0.0) * unit
             mean = solved.x
         slope = float((relation[1:] + (price / s.counts[1:]) @ s.characters[1:, 1:] - cap).max())
+        slope += _ROUNDING * float(unit + price.sum() + cap.max())
         start = float(relation[0] + price.sum() + cap @ s.valencies[1:]) - slope
+        start += _ROUNDING * float(unit + price.sum() + cap @ s.valencies[1:] + abs(slope))
         return _Line(start, slope, d, s.characters[:, 0] + s.characters[:, 1:] @ mean)
 
     def best(self) -> float:

@@ -21,6 +21,7 @@ from math import exp, expm1
 
 import numpy as np
 
+from noisewright.local.spectrum import lowered
 from noisewright.workload.base import FloatArray
 
 _MOST_STEPS = 64
@@ -60,7 +61,8 @@ class OrderedBound:
         m = self.gram - self.gram.mean(axis=0)
         m = m - m.mean(axis=1)[:, None]
         values, vectors = np.linalg.eigh((m + m.T) / 2)
-        kept = values > 1e-13 * max(values[-1], 0.0)
+        values = lowered(values, float(np.diagonal(self.gram).max()))
+        kept = values > 0
         return np.asarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
 
     # --- the proof ----------------------------------------------------------------------------
@@ -68,16 +70,16 @@ class OrderedBound:
     def floor(self, heights: FloatArray, tilt: float) -> float:
         """Proven floor under tr(MX⁻¹) off the total, from T's steps and β."""
         falling = np.asarray(heights, dtype=np.float64)
-        if falling.min() < 0:
+        if falling.min() < 0 or not 0 < falling.sum() < np.inf or not np.isfinite(tilt):
             return 0.0
         lags = np.arange(self.cells)
-        kernel = (falling @ self.steps)[np.abs(lags[:, None] - lags)]
+        kernel = (falling / falling.sum() @ self.steps)[np.abs(lags[:, None] - lags)]
         kernel = _made_definite(kernel)
         inner = self._root @ kernel @ self._root.T  # R is centred already
         values = np.linalg.eigvalsh((inner + inner.T) / 2)
-        fidelity = float(np.sqrt(np.maximum(values, 0.0)).sum())
-        # Rounding of order n·1e-16 in a hundred-fold sum: a margin keeps the floor a floor.
-        return (fidelity * (1 - 1e-10)) ** 2 / (self._limit(kernel, tilt) * (1 + 1e-10))
+        fidelity = float(np.sqrt(lowered(values, float(np.diagonal(inner).max()))).sum())
+        limit = self._limit(kernel, tilt)
+        return fidelity**2 / limit if limit > 0 else 0.0
 
     def _limit(self, kernel: FloatArray, tilt: float) -> float:
         """The least Λ for which no set breaks the condition."""
@@ -91,6 +93,8 @@ class OrderedBound:
         slope = tilt * r * (n + r * d) - 2 * r**2 * d / n
         gain = r**2 * (neighbours - d**2 * sums.mean() / n)
         gain += np.where(slope > 0, slope * largest, slope * smallest)
+        # Differences of sums over n² entries at most: rounded up by far more than they lose.
+        gain += 2.0**-40 * (r**2 * neighbours + np.abs(slope) * sums.mean() * d)
         return float((gain / ((n + r * d) * (1 + r * d / n))).max())
 
     # --- the search ---------------------------------------------------------------------------
@@ -120,7 +124,7 @@ class OrderedBound:
         kernel = (heights @ self.steps)[np.abs(lags[:, None] - lags)]
         inner = self._root @ kernel @ self._root.T
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        roots = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+        roots = np.sqrt(np.maximum(values, 1e-12 * np.abs(values).max()))
         half = (vectors / np.sqrt(roots)).T @ self._root
         information = half.T @ half
         diagonals = np.array([np.trace(information, lag) * (2 if lag else 1) for lag in range(n)])
@@ -156,14 +160,17 @@ class OrderedBound:
         point[0] = 1.0
         found = self.floor(np.eye(len(self.steps))[0], 0.0)
         for sharpness in _SHARPNESS:
-            point = minimize(
-                self._loss,
-                point,
-                (sharpness, unit),
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": evaluations, "maxfun": evaluations},
-            ).x
+            try:
+                point = minimize(
+                    self._loss,
+                    point,
+                    (sharpness, unit),
+                    jac=True,
+                    method="L-BFGS-B",
+                    options={"maxiter": evaluations, "maxfun": evaluations},
+                ).x
+            except np.linalg.LinAlgError:
+                break  # a step beyond double precision: every point before it proves its floor
             found = max(found, self.floor(point[:-1] ** 2, float(point[-1]) * unit))
         return found
 

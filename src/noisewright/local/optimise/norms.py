@@ -15,6 +15,7 @@ from math import inf, isnan
 import numpy as np
 
 from noisewright.errors import InvalidParameter
+from noisewright.local.offsets import without_offsets
 from noisewright.local.optimise.result import Optimised
 from noisewright.workload.base import FloatArray, Workload
 
@@ -55,14 +56,14 @@ def optimise_norm(
     solve: Callable[[FloatArray, bool], Optimised],
 ) -> Optimised:
     """The best strategy met; `solve(weights, last)` finds one for weighted queries."""
-    weights = np.ones(workload.queries)
+    weights, asked = np.ones(workload.queries), without_offsets(workload)
     met: list[tuple[float, FloatArray, Optimised]] = []
     for step in range(_ROUNDS + 1):
         last = step == _ROUNDS
         if last:  # once more, as hard as was asked, where it was best
             weights = min(met, key=lambda one: one[0])[1]
         found = solve(weights, last)
-        variances = np.maximum(found.strategy.query_variances(workload, histogram), 0.0)
+        variances = np.maximum(found.strategy.query_variances(asked, histogram), 0.0)
         met.append((workload.queries * power_mean(variances, norm / 2), weights, found))
         weights = _answered(weights, variances, norm, step)
     floor = max(found.lower_bound for _, _, found in met) if norm >= 2 else 0.0

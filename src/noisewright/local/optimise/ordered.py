@@ -246,6 +246,11 @@ class CoarseFine(Mixture):
 
     kind = "coarse-fine"
 
+    @property
+    def counts_people(self) -> bool:
+        """Bins are even."""
+        return True
+
     @cached_property
     def _parts(self) -> tuple[MatrixStrategy, OrbitStrategy, float, float]:
         coarse, fine = self.components

@@ -37,10 +37,13 @@ def minimise(
     start: FloatArray,
     iterations: int,
     memory: int = 10,
-    tolerance: float = 1e-9,
+    tolerance: float = 1e-8,
     stop: Callable[[FloatArray, float], bool] | None = None,
 ) -> Minimum:
-    """Descend from `start`; `stop(point, value)` is asked after every accepted step."""
+    """Descend from `start`; `stop(point, value)` is asked after every accepted step.
+
+    Values are logarithms of errors: a difference of `tolerance` means the same at every scale.
+    """
     x = start
     value, gradient = function(x)
     pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=memory)
@@ -66,7 +69,7 @@ def minimise(
         x, value, gradient = new_x, new_value, new_gradient
         if stop is not None and stop(x, value):
             return Minimum(x, value, iteration, False)
-        if decrease < tolerance * max(abs(value), 1.0) and len(pairs) == memory:
+        if decrease < tolerance and len(pairs) == memory:
             return Minimum(x, value, iteration, True)
     return Minimum(x, value, iterations, False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from noisewright.local.bound import proven_ratio
 from noisewright.local.strategy import Strategy
 
 
@@ -13,7 +14,8 @@ class Optimised:
 
     `value` is the variance per person that was asked for, recomputed from the whole-number chances
     of the finished strategy; `lower_bound` is what no unbiased linear estimate can
-    beat, and `ratio` their quotient (infinite where the bound says nothing).
+    beat, and `ratio` their quotient (infinite where the bound says nothing). A value below the
+    bound is never returned: it raises, since one of the two must be wrong.
     """
 
     strategy: Strategy
@@ -25,7 +27,11 @@ class Optimised:
     iterations: int
     seconds: float
 
+    def __post_init__(self) -> None:
+        proven_ratio(self.value, self.lower_bound)
+
     @property
     def ratio(self) -> float:
         """Value over lower bound."""
-        return self.value / self.lower_bound if self.lower_bound > 0 else float("inf")
+        ratio = proven_ratio(self.value, self.lower_bound)
+        return float("inf") if ratio is None else ratio

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.dense import MatrixStrategy
-from noisewright.local.optimise.classics import never_worse
+from noisewright.local.optimise.classics import never_worse, seeing_all
 from noisewright.local.optimise.control import Control, Progress
 from noisewright.local.optimise.invariants import (
     Decomposition,
@@ -155,7 +155,7 @@ def optimise(
     rng = np.random.default_rng(seed)
     arrays = None if state is None else state[1]
     with one_thread_if_small(task.gram.size):
-        strategy = _search(task, preset, structure, rng, control, arrays)
+        strategy = seeing_all(task, _search(task, preset, structure, rng, control, arrays))
         mechanism, strategy, value = never_worse(task, strategy, control)
     status = _status(value, control)
     result = _result(task, strategy, mechanism, value, status, control)

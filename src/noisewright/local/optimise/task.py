@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.bound import lower_bound, prior_bound
 from noisewright.local.dense import check_prior
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.local.grams import table_gram
+from noisewright.local.grams import normal_form, table_gram
+from noisewright.local.offsets import without_offsets
 from noisewright.local.strategy import Strategy
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Array, FloatArray, Workload
@@ -83,10 +84,14 @@ class Task:
             raise InvalidParameter(
                 "objective", objective, f"must be one of {', '.join(OBJECTIVES)}", "try 'worst'"
             )
-        gram = table_gram(workload)
+        gram: Gram
         if query_weights is not None:
             gram = weighted_gram(workload, np.asarray(query_weights, dtype=np.float64))
             workload = GramOnly(gram, workload.queries)
+        elif isinstance(workload, GramOnly):
+            gram = normal_form(workload.matrix)
+        else:
+            gram = table_gram(workload)
         checked = None
         if prior is not None:
             checked = check_prior(np.asarray(prior, dtype=np.float64), workload.size)
@@ -109,26 +114,40 @@ class Task:
         return np.full(self.size, 1.0 / self.size) if self.prior is None else self.prior
 
     def value(self, strategy: Strategy) -> float:
-        """The variance per person that counts."""
+        """The variance per person that counts: infinite where a query is out of reach."""
+        if not self.reached(strategy):
+            return float("inf")
         if self.prior is not None:
             return float(self.prior @ strategy.type_variances(self.gram))
         if self.objective == "average":
             return strategy.average_variance(self.gram)
         return strategy.worst_variance(self.gram)
 
+    def reached(self, strategy: Strategy) -> bool:
+        """Whether all queries are answered, also those that vanish beside others in the Gram."""
+        asked = self.workload
+        if isinstance(asked, GramOnly) or asked.queries * asked.size > _BLOCK_ENTRIES:
+            return True
+        try:
+            strategy.check_reach(without_offsets(asked) if strategy.lists_cells else asked)
+        except OutOfReach:
+            return False
+        return True
+
     @cached_property
     def floor(self) -> float:
         """The lower bound under it; zero where none is known at this size."""
         try:
             if self.prior is not None:
-                return prior_bound(GramOnly(self.gram, 1), self.epsilon, self.prior).variance
+                asked = GramOnly(self.gram, 1)
+                return prior_bound(asked, self.epsilon, self.prior, self.gram).variance
             return lower_bound(self.workload, self.epsilon, self.gram).variance
         except TooLarge:
             return 0.0
 
 
 def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
-    """Σ_i weight_i w_i w_iᵀ: each query's squared error times its weight."""
+    """Σ_i weight_i w_i w_iᵀ: each query's squared error times its weight, up to its constant."""
     if weights.shape != (workload.queries,) or not np.isfinite(weights).all() or weights.min() < 0:
         raise InvalidParameter(
             "query_weights",
@@ -137,7 +156,8 @@ def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
         )
     total = np.zeros((workload.size, workload.size))
     step = max(1, _BLOCK_ENTRIES // workload.size)
+    asked = without_offsets(workload)
     for start in range(0, workload.queries, step):
-        rows = workload.rows(start, min(start + step, workload.queries))
+        rows = asked.rows(start, min(start + step, workload.queries))
         total += rows.T @ (rows * weights[start : start + step, None])
     return DenseGram(total)
