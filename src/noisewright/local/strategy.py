@@ -44,7 +44,7 @@ DENSE_SIZE = 4096
 LARGEST_VECTOR = 2**22
 """Largest domain whose estimates are held as a vector over all types."""
 
-_ROUNDING = 0.01
+_ROUNDING = 0.001
 """How far a stated ε may lie above the one spent: at ε = 40 chances are a few dozen in 2^64."""
 
 _DENSE_ENTRIES = 2**26
