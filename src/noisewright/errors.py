@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 _Result = TypeVar("_Result")
@@ -41,6 +42,22 @@ class OutOfReach(NoisewrightError):
 
 class FileFormatError(NoisewrightError):
     """A file is truncated, corrupt, foreign or of a version this release cannot read."""
+
+
+@contextmanager
+def refusing(message: str) -> Iterator[None]:
+    """Refuse a file whose contents fail in a way that nobody foresaw, in place of a crash."""
+    try:
+        yield
+    except NoisewrightError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        kind = type(error).__name__
+    except (RecursionError, MemoryError) as error:
+        kind = type(error).__name__
+    else:
+        return
+    raise FileFormatError(f"{message} ({kind})")
 
 
 def withheld(

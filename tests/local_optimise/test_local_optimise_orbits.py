@@ -333,9 +333,9 @@ def test_symmetric_and_dense_searches_agree(text):
 )
 def test_forged_chances_are_refused(low, high):
     bits = np.array([[True, False, False, False]])
-    family = Family((0,), Translations((4,)), bits, np.array([low]), np.array([high]))
+    chances = np.array([low]), np.array([high])
     with pytest.raises(InvalidParameter):
-        OrbitStrategy((4,), (family,), 1.0)
+        OrbitStrategy((4,), (Family((0,), Translations((4,)), bits, *chances),), 1.0)
 
 
 def test_questions_that_no_orbit_sees_have_no_finite_error():

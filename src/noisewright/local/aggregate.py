@@ -16,8 +16,9 @@ import numpy as np
 
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.local.exchange import as_arrow, report_batches, rows_of_length
+from noisewright.local.reading import whole
 from noisewright.local.reports import HEADER, VERSION, ReportFormat
-from noisewright.local.strategy import IndexStrategy, IntArray
+from noisewright.local.strategy import IndexStrategy, IntArray, exact_sum
 from noisewright.privacy.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array
 
@@ -29,6 +30,7 @@ REASONS = ("malformed", "foreign", "out_of_range", "outlier")
 
 _FORMAT = "noisewright-aggregate"
 _VERSION = 1
+_MOST = 2**62
 _LEAST_CAP = 4  # closer in, honest reports would be set aside often enough to bias answers
 
 
@@ -66,12 +68,12 @@ class Aggregate:
     @property
     def people(self) -> int:
         """Number of reports that count."""
-        return int(self.group_people.sum())
+        return int(exact_sum(self.group_people))
 
     @property
     def total(self) -> IntArray:
         """Statistics of all reports that count."""
-        return np.asarray(self.tally.sum(axis=0))
+        return exact_sum(self.tally)
 
     # --- reports in ---------------------------------------------------------------------------
 
@@ -105,18 +107,31 @@ class Aggregate:
         listed = isinstance(strategy, IndexStrategy) and strategy.outputs == strategy.counters
         if not listed and people is None:
             raise InvalidParameter("people", None, "must be given with these statistics")
-        if listed and (tally.min(initial=0) < 0 or people not in (None, int(tally.sum()))):
-            raise InvalidParameter("counts", "array", "must be >= 0 and sum to the people")
+        if people is not None:
+            whole("people", people)
         if self.groups > 1:
             raise InvalidParameter("counts", "array", "cannot be split into groups", "add reports")
-        kept = tally.astype(np.int64)
+        if int(tally.max(initial=0)) >= _MOST:
+            raise InvalidParameter("counts", "array", "must be numbers below 2^62")
+        kept, aside = tally.astype(np.int64), 0
         if listed:
+            if tally.min(initial=0) < 0 or people not in (None, int(exact_sum(kept))):
+                raise InvalidParameter("counts", "array", "must be >= 0 and sum to the people")
             possible = strategy.valid(np.arange(len(kept)))
-            self.set_aside["out_of_range"] += int(kept[~possible].sum())
+            aside = int(exact_sum(kept[~possible]))
             kept = np.where(possible, kept, 0)
-        self.tally[0] += kept
-        self.group_people[0] += int(kept.sum()) if people is None or listed else int(people)
+        counted = int(exact_sum(kept)) if people is None or listed else int(people)
+        if not strategy.possible(kept, counted):
+            raise InvalidParameter("counts", "array", f"cannot come from {counted} reports")
+        self._add(0, kept, counted)
+        self.set_aside["out_of_range"] += aside
         return self
+
+    def _add(self, group: int, tally: IntArray, people: int) -> None:
+        """Add statistics to those of a group, all or nothing."""
+        total = exact_sum(np.stack([self.tally[group], tally]))
+        count = exact_sum(np.array([self.group_people[group], people]))
+        self.tally[group], self.group_people[group] = total, count
 
     def _add_bytes(self, batch: pa.Array, source: ByteSource | None) -> None:
         rows = rows_of_length(batch, self.format.length)
@@ -173,8 +188,7 @@ class Aggregate:
             parts = [reports[drawn == g] for g in range(self.groups)]
         for group, part in enumerate(parts):
             if len(part):
-                self.tally[group] += strategy.tally(part)
-                self.group_people[group] += len(part)
+                self._add(group, strategy.tally(part), len(part))
 
     # --- together -----------------------------------------------------------------------------
 
@@ -184,8 +198,8 @@ class Aggregate:
         if (other.groups, other.cap) != (self.groups, self.cap):
             raise InvalidParameter("aggregate", other.groups, "was made with other robust options")
         result = Aggregate(self.format, self.groups, self.cap)
-        result.tally = self.tally + other.tally
-        result.group_people = self.group_people + other.group_people
+        result.tally = exact_sum(np.stack([self.tally, other.tally]))
+        result.group_people = exact_sum(np.stack([self.group_people, other.group_people]))
         result.set_aside = {r: self.set_aside[r] + other.set_aside[r] for r in REASONS}
         return result
 
@@ -210,17 +224,21 @@ class Aggregate:
         try:
             header, arrays = _parsed(content)
             tally, people = arrays["tally"], arrays["people"]
-            plan, aside = str(header["plan"]), {r: int(header["set_aside"][r]) for r in REASONS}
+            plan = str(header["plan"])
+            aside = {r: whole(r, header["set_aside"][r]) for r in REASONS}
             cap = None if header["cap"] is None else float(header["cap"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             raise FileFormatError(
                 "the aggregate is truncated, corrupt or of another kind"
             ) from None
         format.check_same(plan)
-        result = cls(format, len(people), cap)
-        whole = tally.dtype == np.int64 and people.dtype == np.int64
-        if not whole or tally.shape != result.tally.shape or people.min(initial=0) < 0:
+        shape = people.size, format.strategy.counters
+        whole_numbers = tally.dtype == np.int64 and people.dtype == np.int64
+        fits = whole_numbers and people.ndim == 1 and tally.shape == shape and people.min() >= 0
+        counts = zip(tally, people.tolist(), strict=True) if fits else ()
+        if not fits or not all(format.strategy.possible(*group) for group in counts):
             raise FileFormatError("the aggregate does not fit its plan; collect the reports again")
+        result = cls(format, len(people), cap)
         result.tally, result.group_people, result.set_aside = tally, people, aside
         return result
 

@@ -27,6 +27,7 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.grams import table_gram
 from noisewright.local.plain import FavouringStrategy
+from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
@@ -65,12 +66,13 @@ class Codebook(FavouringStrategy, IndexStrategy):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         v, d = self.vectors, self.directions
+        if v.dtype != np.int64 or d.dtype != np.int64 or v.size * d.size == 0:
+            raise InvalidParameter("vectors", f"{v.dtype}, {d.dtype}", "must be whole numbers")
         if v.ndim != 2 or d.ndim != 2 or v.shape[0] != d.shape[1]:
             raise InvalidParameter("directions", d.shape, f"must have {v.shape[0]} coordinates")
-        if len(v) * int(np.abs(v).max()) * int(np.abs(d).max()) >= 2**53:
+        if len(v) * _farthest(v) * _farthest(d) >= 2**53:
             raise InvalidParameter("vectors", v.shape, "are too long for exact products")
-        if not 0 <= self.chosen < len(d):
-            raise InvalidParameter("chosen", self.chosen, f"must lie in 0..{len(d) - 1}")
+        whole("chosen", self.chosen, 0, len(d) - 1)
         check_dense(self.size)
 
     @property
@@ -131,8 +133,13 @@ class Codebook(FavouringStrategy, IndexStrategy):
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Codebook:
         """The strategy that `parameters` described."""
-        epsilon, chosen = float(settings["epsilon"]), int(settings["chosen"])
+        epsilon, chosen = settings["epsilon"], settings["chosen"]
         return cls(arrays["vectors"], arrays["directions"], epsilon, chosen)
+
+
+def _farthest(entries: IntArray) -> int:
+    """The largest magnitude; −2^63 has none among 64-bit numbers."""
+    return max(int(entries.max()), -int(entries.min()))
 
 
 def unit_vectors(workload: Workload) -> IntArray:

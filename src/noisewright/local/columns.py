@@ -6,6 +6,7 @@ differences between columns matter (replace-one neighbours).
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -13,11 +14,15 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.strategy import DENSE_SIZE, IntArray
 from noisewright.norm.factorize import factorize
+from noisewright.privacy.rounding import float_above, root_above
 from noisewright.workload.base import FloatArray, Workload
 
 RESOLUTION = 2**28
 """Grid steps to the largest distance between columns: what rounding leaves out of reach of the
 workload is then a few billionths of it, below what double precision would lose anyway."""
+
+_MARGIN = 1 + Fraction(1, 10**9)
+"""Above the rounding of squared distances: 4(r + 3)·2^-53 of the largest, for r ≤ 2^19 rows."""
 
 _SHIFTED, _FACTORIZED = 128, 1024
 """Cells up to which free shifts are used, and up to which a factorization is sought at all."""
@@ -67,15 +72,19 @@ def whole_columns(columns: FloatArray, largest: float, resolution: int = RESOLUT
     return np.rint(columns * (resolution / largest)).astype(np.int64)
 
 
-def largest_distance(columns: FloatArray, order: int) -> float:
-    """Largest ℓ1 or ℓ2 distance between two columns, never understated."""
-    values = np.asarray(columns, dtype=np.float64)
+def largest_distance(columns: FloatArray | IntArray, order: int) -> float:
+    """Largest ℓ1 or ℓ2 distance between two columns; of whole numbers never understated.
+
+    Columns are taken from the first one: what all of them share costs no digits then, for none is
+    longer than the largest distance, and rounding is a share of that. ℓ1 of whole numbers is exact.
+    """
+    moved = columns - columns[:, :1]
     if order == 2:
+        values = moved.astype(np.float64)  # exact: whole numbers here are below 2^50
         squares = (values**2).sum(axis=0)
-        gram = values.T @ values
-        largest = float((squares[:, None] + squares[None, :] - 2 * gram).max())
-        return float(np.sqrt(max(largest, 0.0)) * (1 + 1e-9))
-    largest = 0.0
-    for u in range(values.shape[1]):
-        largest = max(largest, float(np.abs(values - values[:, [u]]).sum(axis=0).max()))
-    return largest * (1 + 1e-12)
+        largest = float((squares[:, None] + squares[None, :] - 2 * values.T @ values).max())
+        return root_above(Fraction(max(largest, 0.0)) * _MARGIN)
+    if moved.dtype.kind == "i" and 2 * len(moved) * int(np.abs(moved).max()) >= 2**62:
+        moved = moved.astype(object)
+    each = (np.abs(moved - moved[:, [u]]).sum(axis=0).max() for u in range(moved.shape[1]))
+    return float_above(Fraction(max(each)))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import check_epsilon, floor_times
+from noisewright.local.reading import stored, whole
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.privacy.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array, FloatArray
@@ -150,13 +151,17 @@ class MatrixStrategy(IndexStrategy):
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> MatrixStrategy:
         """The strategy that `parameters` described."""
-        two = arrays["two_valued"].astype(bool)
-        size = int(settings["size"])
+        two = stored(arrays, "two_valued", np.bool_, (None,))
+        rows, size = int(two.sum()), whole("size", settings["size"], 1)
+        full = stored(arrays, "full", np.int64, (len(two) - rows, size))
+        bits = stored(arrays, "bits", np.uint8, (rows, -(-size // 8)))
+        low, high = (stored(arrays, name, np.int64, (rows,)) for name in ("low", "high"))
+        raised = np.unpackbits(bits, axis=1, count=size).astype(bool)
         weights = np.empty((len(two), size), dtype=np.int64)
-        high = np.unpackbits(arrays["bits"], axis=1, count=size).astype(bool)
-        weights[two] = np.where(high, arrays["high"][:, None], arrays["low"][:, None])
-        weights[~two] = arrays["full"]
-        return cls(weights, float(settings["epsilon"]), arrays.get("prior"))
+        weights[two] = np.where(raised, high[:, None], low[:, None])
+        weights[~two] = full
+        prior = stored(arrays, "prior", np.float64, (size,)) if "prior" in arrays else None
+        return cls(weights, settings["epsilon"], prior)
 
 
 def check_prior(prior: FloatArray, size: int) -> FloatArray:
@@ -164,9 +169,13 @@ def check_prior(prior: FloatArray, size: int) -> FloatArray:
     values = np.asarray(prior, dtype=np.float64)
     if values.shape != (size,) or not np.isfinite(values).all() or values.min() <= 0:
         raise InvalidParameter("prior", f"array of shape {values.shape}", "must be positive")
-    total = values.sum()
+    with np.errstate(over="ignore"):
+        total = values.sum()
     # A prior that was read from a plan file stays as it is, to the last bit.
-    return values if abs(total - 1.0) < 1e-14 * size else np.asarray(values / total)
+    shares = values if abs(total - 1.0) < 1e-14 * size else np.asarray(values / total)
+    if not np.isfinite(total) or shares.min() < np.finfo(np.float64).tiny:
+        raise InvalidParameter("prior", f"array of shape {values.shape}", "is too uneven")
+    return shares
 
 
 def _checked_chances(chances: npt.ArrayLike, epsilon: float) -> FloatArray:

@@ -6,15 +6,16 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD, categorical, thresholds
+from noisewright.local.reading import listed
 from noisewright.local.storage import pack, unpack
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_values
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 
@@ -60,7 +61,7 @@ class DrawnComponent(IndexStrategy):
         for index in np.unique(drawn).tolist():
             members = np.flatnonzero(drawn == index)
             seen = self.looked_at(index, values[members])
-            own = self.components[index].sample(seen, source).astype(np.int64)
+            own = handed(self.components[index], seen, source)
             reports[members] = self.starts[index] + own
         return reports
 
@@ -104,15 +105,23 @@ class DrawnComponent(IndexStrategy):
         return parts, arrays
 
 
+def handed(component: IndexStrategy, cells: IntArray, source: ByteSource | None) -> IntArray:
+    """A component's reports on what it is shown, which must be cells of its own domain.
+
+    What a component sends of anything else, its ratio of chances says nothing about.
+    """
+    return component.sample(check_values(cells, component.size), source).astype(np.int64)
+
+
 def unpacked(
     parts: Sequence[Settings], arrays: Arrays
 ) -> tuple[tuple[IndexStrategy, ...], list[dict[str, Any]]]:
     """The components that `packed` described, and the arrays beside each."""
     components, beside = [], []
-    for index, settings in enumerate(parts):
+    for index, settings in enumerate(listed("components", parts)):
         prefix = f"{index}."
         own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-        component = unpack(settings, own)
+        component = unpack(cast("Settings", settings), own)
         if not isinstance(component, IndexStrategy):
             raise InvalidParameter("components", component.kind, "must report whole numbers")
         components.append(component)

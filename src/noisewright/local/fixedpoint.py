@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
+from math import inf
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
+from noisewright.local.reading import WORD as WORD
+from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource, SystemSource, uniform_integers, uniform_words
-
-WORD = 1 << 64
-"""Number of values of a machine word: thresholds are whole numbers out of this many."""
 
 LARGEST_EPSILON = 40.0
 """Above this, one threshold in 2^64 can no longer tell the two sides apart."""
@@ -28,14 +29,13 @@ SMALLEST_EPSILON = 1e-6
 
 _DIGITS = Context(prec=60)
 _MARGIN = Decimal(10) ** -58
+_LOG_MARGIN = Decimal(10) ** -56  # above the rounding of 60 digits of a logarithm below 100
 
 
 def check_epsilon(epsilon: float) -> float:
     """Refuse budgets that are no positive number, or beyond what fixed point can honour."""
-    try:
-        value = float(epsilon)
-    except (TypeError, ValueError):
-        value = float("nan")
+    known = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
+    value = float(epsilon) if known and abs(epsilon) <= LARGEST_EPSILON else float("nan")
     if not SMALLEST_EPSILON <= value <= LARGEST_EPSILON:
         rule = f"must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
         raise InvalidParameter("epsilon", epsilon, rule, "try a value near 1")
@@ -48,10 +48,13 @@ def exponential(epsilon: float) -> Fraction:
     return Fraction(_DIGITS.multiply(value, 1 - _MARGIN))
 
 
-def log_of(ratio: Fraction) -> float:
-    """Natural logarithm of a rational, to double precision."""
-    quotient = _DIGITS.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-    return float(_DIGITS.ln(quotient))
+def log_above(ratio: Fraction) -> float:
+    """Natural logarithm of a ratio, or of its inverse if that is larger, never understated."""
+    if ratio <= 0:
+        return inf
+    larger = max(ratio, 1 / ratio)
+    quotient = _DIGITS.divide(Decimal(larger.numerator), Decimal(larger.denominator))
+    return float_above(Fraction(_DIGITS.ln(quotient)) + Fraction(_LOG_MARGIN))
 
 
 def floor_times(epsilon: float, low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -27,6 +27,7 @@ from noisewright.local.grams import table_gram
 from noisewright.local.histogram import check_cells
 from noisewright.local.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.local.plain import FavouringStrategy
+from noisewright.local.reading import check_weights, stored, written
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
@@ -93,10 +94,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         check_cells(self.size)
         check_epsilon(self.epsilon)
         masks = self.masks
-        if masks.ndim != 1 or not masks.size or masks.min() < 1 or masks.max() >= self.full:
-            raise InvalidParameter("masks", masks.shape, f"must lie in 1..{self.full - 1}")
-        if len(self.weights) != len(masks) or sum(self.weights) != WORD or min(self.weights) <= 0:
-            raise InvalidParameter("weights", len(self.weights), "must be positive, sum 2^64")
+        plain = masks.dtype == np.int64 and masks.ndim == 1 and len(np.unique(masks)) == masks.size
+        if not plain or not masks.size or masks.min() < 1 or masks.max() >= self.full:
+            rule = f"must be different whole numbers in 1..{self.full - 1}"
+            raise InvalidParameter("masks", f"{masks.dtype} {masks.shape}", rule)
+        check_weights(self.weights, len(masks))
         if self.size > DENSE_SIZE and not is_power_of_two(self.size):
             raise TooLarge(
                 f"fourier over {self.size} cells needs a power of two above {DENSE_SIZE} cells; "
@@ -328,10 +330,11 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Fourier:
         """The strategy that `parameters` described."""
-        weights = tuple(int(weight) for weight in arrays["weights"])
-        if len(weights) == 1:
+        weights = tuple(stored(arrays, "weights", np.uint64, (None,)).tolist())
+        if weights == (0,):
             weights = (WORD,)  # one character has every chance, more than a machine word holds
-        return cls(int(settings["size"]), float(settings["epsilon"]), arrays["masks"], weights)
+        size = written("size", settings["size"])
+        return cls(size, settings["epsilon"], arrays["masks"], weights)
 
 
 def fourier(gram: Gram, epsilon: float) -> Fourier:

@@ -56,7 +56,8 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         super().__post_init__()
         if self.buckets == 0:
             object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
-        if not _is_prime(self.buckets):
+        # Larger ones fit no table, and would take long to be tried for divisors.
+        if self.buckets > _LARGEST_TABLE or not _is_prime(self.buckets):
             raise InvalidParameter("buckets", self.buckets, "must be prime", "try 2, 3, 5 or 7")
         if self.outputs > _LARGEST_TABLE:
             raise TooLarge(

@@ -39,6 +39,7 @@ class TreeMixture(Mixture):
         super().__post_init__()
         widths = [coarsening.width for coarsening in self.coarsenings]
         nested = all(b % a == 0 for a, b in zip(widths, [*widths[1:], self.size], strict=True))
+        nested &= all(coarsening.table is None for coarsening in self.coarsenings)
         if not nested or widths[0] != 1 or not all(map(_is_alike, self.components)):
             raise InvalidParameter("components", widths, "must be alike cells of nested blocks")
 

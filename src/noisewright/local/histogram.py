@@ -18,6 +18,7 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.information import CentredInformation, Information
+from noisewright.local.reading import whole
 from noisewright.local.strategy import IntArray, Strategy, check_dense
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram, IdentityGram, OnesGram, ScaledGram, SumGram
@@ -138,7 +139,7 @@ def _centred_diagonal(x: FloatArray) -> FloatArray:
 
 def check_cells(size: int) -> int:
     """Refuse domains in which there is nothing to learn."""
-    if isinstance(size, bool) or int(size) != size or size < 2:
+    if whole("size", size) < 2:
         raise InvalidParameter(
             "size",
             size,

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.drawn import DrawnComponent, unpacked
-from noisewright.local.fixedpoint import WORD, whole_weights
+from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.information import DenseInformation, Information
+from noisewright.local.reading import check_weights, listed, whole, written
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.workload.base import FloatArray
 
@@ -28,6 +29,15 @@ class Coarsening:
     size: int
     width: int = 1
     table: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        whole("size", self.size, 1)
+        whole("widths", self.width, 1, self.size if self.table is None else 1)
+        if self.table is None:
+            return
+        shape = self.table.dtype.name, self.table.shape
+        if shape != ("int64", (self.size,)) or self.table.min() < 0:
+            raise InvalidParameter("table", shape, f"must be {self.size} whole numbers >= 0")
 
     @property
     def cells(self) -> int:
@@ -76,8 +86,7 @@ class Mixture(DrawnComponent):
             raise InvalidParameter(
                 "components", len(self.components), "need one weight and map each"
             )
-        if sum(self.weights) != WORD or min(self.weights) < 0:
-            raise InvalidParameter("weights", len(self.weights), "must sum to 2^64 exactly")
+        check_weights(self.weights, len(self.components))
         for component, coarsening in zip(self.components, self.coarsenings, strict=True):
             if component.size != coarsening.cells or coarsening.size != self.coarsenings[0].size:
                 raise InvalidParameter("components", component.kind, "must fit their coarsenings")
@@ -163,7 +172,8 @@ class Mixture(DrawnComponent):
         """The strategy that `parameters` described."""
         components, beside = unpacked(settings["components"], arrays)
         coarsenings = tuple(
-            Coarsening(int(settings["size"]), int(width), own.get("table"))
+            Coarsening(settings["size"], width, own.get("table"))
             for width, own in zip(settings["widths"], beside, strict=True)
         )
-        return cls(components, coarsenings, tuple(int(weight) for weight in settings["weights"]))
+        weights = listed("weights", settings["weights"])
+        return cls(components, coarsenings, tuple(written("weights", w) for w in weights))

@@ -17,9 +17,10 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.drawn import DrawnComponent, unpacked
-from noisewright.local.fixedpoint import WORD, whole_weights
+from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.grams import table_gram
 from noisewright.local.information import Information, UnformedInformation
+from noisewright.local.reading import check_axes, check_sizes, check_weights, written
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.local.tables import TableStrategy, table_cells
 from noisewright.workload.base import FloatArray, Workload
@@ -46,14 +47,14 @@ class Parts(TableStrategy, DrawnComponent):
     def __post_init__(self) -> None:
         if not len(self.tables) == len(self.components) == len(self.weights) > 0:
             raise InvalidParameter("tables", len(self.tables), "need one component and weight each")
-        if sum(self.weights) != WORD or min(self.weights) <= 0:
-            raise InvalidParameter("weights", len(self.weights), "must be positive, sum 2^64")
+        check_weights(self.weights, len(self.tables))
+        sizes = check_sizes(self.sizes)
         for table, component in zip(self.tables, self.components, strict=True):
-            known = all(0 <= i < len(self.sizes) for i in table) and len(set(table)) == len(table)
-            if not table or not known or component.size != self.cells(table):
+            check_axes("tables", table, len(sizes))
+            if component.size != self.cells(table):
                 raise InvalidParameter("tables", table, "must fit their components")
-        if self.size > 1 << 62:
-            raise TooLarge(f"a domain of {self.size:.3g} cells has no whole-number types")
+        if len(set(self.tables)) < len(self.tables):
+            raise InvalidParameter("tables", len(self.tables), "must be different ones")
 
     @classmethod
     def of(
@@ -161,10 +162,10 @@ class Parts(TableStrategy, DrawnComponent):
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Parts:
         """The strategy that `parameters` described."""
         return cls(
-            tuple(int(size) for size in settings["sizes"]),
-            tuple(tuple(int(i) for i in table) for table in settings["tables"]),
+            tuple(settings["sizes"]),
+            tuple(tuple(table) for table in settings["tables"]),
             unpacked(settings["components"], arrays)[0],
-            tuple(int(weight) for weight in settings["weights"]),
+            tuple(written("weights", weight) for weight in settings["weights"]),
         )
 
 

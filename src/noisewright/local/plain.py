@@ -6,10 +6,12 @@ from abc import abstractmethod
 from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
+from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD, check_epsilon, exponential, odds_threshold
 from noisewright.local.histogram import check_cells
+from noisewright.local.reading import whole
 from noisewright.local.strategy import Arrays, Settings, Strategy
 
 
@@ -38,15 +40,18 @@ class FavouringStrategy(Strategy):
         return True
 
 
-_KINDS: dict[Any, type[int | float | bool]] = {"int": int, "float": float, "bool": bool}
-
-
 class PlainStrategy(Strategy):
     """A strategy over cells whose dataclass fields are plain numbers, and all there is to it."""
 
     def __post_init__(self) -> None:
         check_cells(self.size)
         check_epsilon(self.epsilon)
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if field.type == "int":
+                whole(field.name, value)
+            elif field.type == "bool" and not isinstance(value, bool):
+                raise InvalidParameter(field.name, value, "must be true or false")
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """The fields."""
@@ -55,4 +60,4 @@ class PlainStrategy(Strategy):
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Self:
         """The strategy that `parameters` described."""
-        return cls(**{f.name: _KINDS[f.type](settings[f.name]) for f in fields(cls)})  # type: ignore[arg-type]
+        return cls(**{field.name: settings[field.name] for field in fields(cls)})  # type: ignore[arg-type]

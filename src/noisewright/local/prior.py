@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.dense import check_prior
+from noisewright.local.reading import stored
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, Strategy
 from noisewright.privacy.source import ByteSource
@@ -82,7 +83,8 @@ class Decoded(IndexStrategy):
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Decoded:
         """The strategy that `parameters` described."""
         own = {name: array for name, array in arrays.items() if name != "guess"}
-        return cls(_listed(unpack(settings["strategy"], own)), arrays["guess"])
+        guess = stored(arrays, "guess", np.float64, (None,))
+        return cls(_listed(unpack(settings["strategy"], own)), guess)
 
 
 def _listed(strategy: Strategy) -> IndexStrategy:

@@ -24,7 +24,7 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.histogram import CentredStrategy, Support
 from noisewright.local.plain import FavouringStrategy, PlainStrategy
-from noisewright.local.strategy import IndexStrategy, IntArray, ReportLayout
+from noisewright.local.strategy import IndexStrategy, IntArray, ReportLayout, exact_sum
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 
@@ -57,6 +57,10 @@ class SetStrategy(CentredStrategy):
         for start in range(0, len(reports), step):
             total += held_by(reports[start : start + step], self.size)
         return total
+
+    def possible(self, tally: IntArray, people: int) -> bool:
+        """Counts of people who hold each cell."""
+        return bool(tally.min() >= 0 and tally.max() <= people)
 
     def supporters(self, tally: IntArray) -> IntArray:
         """The counts themselves."""
@@ -106,6 +110,11 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, SetStrategy):
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         return np.asarray(super().valid(reports) & (held == self.chosen))
 
+    def possible(self, tally: IntArray, people: int) -> bool:
+        """As many members as people chose."""
+        fits = super().possible(tally, people)
+        return fits and int(exact_sum(tally)) == self.chosen * people
+
     def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
         """One packed set per value: with the true cell or without, and uniform others."""
         n = self.size
@@ -122,6 +131,8 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, SetStrategy):
     @property
     def outputs(self) -> int | None:
         """Number of sets, when few."""
+        if self.size > _LISTED:
+            return None  # no fewer sets than cells, and their number takes long to write out
         count = comb(self.size, self.chosen)
         return count if count <= _LISTED else None
 

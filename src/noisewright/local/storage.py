@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from noisewright.errors import FileFormatError
+from noisewright.errors import FileFormatError, refusing
 from noisewright.local.strategy import Arrays, Settings, Strategy
 
 HOMES = {
@@ -37,12 +37,10 @@ def pack(strategy: Strategy) -> tuple[Settings, Arrays]:
 
 def unpack(settings: Settings, arrays: Arrays) -> Strategy:
     """The strategy that `pack` described."""
-    kind = settings.get("kind")
-    if kind not in HOMES:
-        raise FileFormatError(f"strategy kind {kind!r} is not known to this release")
-    module, name = HOMES[str(kind)].split(":")
+    kind = settings.get("kind") if isinstance(settings, dict) else None
+    if not isinstance(kind, str) or kind not in HOMES:
+        raise FileFormatError(f"strategy kind {str(kind)[:40]!r} is not known to this release")
+    module, name = HOMES[kind].split(":")
     maker: type[Strategy] = getattr(import_module(module), name)
-    try:
+    with refusing(f"the parameters of strategy {kind!r} are incomplete or damaged"):
         return maker.from_parameters(settings, arrays)
-    except (KeyError, TypeError, IndexError) as error:
-        raise FileFormatError(f"the parameters of strategy {kind!r} are incomplete") from error

@@ -27,9 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.local.fixedpoint import exponential, log_of
+from noisewright.local.fixedpoint import exponential, log_above
 from noisewright.local.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.local.threads import run_blocks
+from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
@@ -44,6 +45,9 @@ DENSE_SIZE = 4096
 
 LARGEST_VECTOR = 2**22
 """Largest domain whose estimates are held as a vector over all types."""
+
+_ROUNDING = 0.001
+"""How far a stated ε may lie above the one spent: at ε = 40 chances are a few dozen in 2^64."""
 
 _DENSE_ENTRIES = 2**26
 _BLOCK_ENTRIES = 2**22
@@ -129,6 +133,10 @@ class Strategy(ABC):
     @abstractmethod
     def tally(self, reports: Array) -> IntArray:
         """Sufficient statistics of valid reports: whole numbers that add over sets of reports."""
+
+    @abstractmethod
+    def possible(self, tally: IntArray, people: int) -> bool:
+        """Whether statistics made elsewhere could be those of so many reports."""
 
     @abstractmethod
     def score(self, tally: IntArray, people: int) -> FloatArray:
@@ -260,8 +268,8 @@ class Strategy(ABC):
         """Largest ratio, over reports and pairs of types, of the chances really used: exact."""
 
     def log_ratio(self) -> float:
-        """Natural logarithm of the worst ratio: the ε that the strategy really spends."""
-        return log_of(self.worst_ratio())
+        """Natural logarithm of the worst ratio, rounded up: the ε that reports really spend."""
+        return log_above(self.worst_ratio())
 
     def is_private(self) -> bool:
         """Whether the worst ratio is at most e^ε, decided on whole numbers.
@@ -269,7 +277,26 @@ class Strategy(ABC):
         Rounding may turn a ratio meant to be above one upside down at budgets near nothing.
         """
         ratio = self.worst_ratio()
-        return max(ratio, 1 / ratio) <= exponential(self.epsilon)
+        return ratio > 0 and max(ratio, 1 / ratio) <= exponential(self.epsilon)
+
+    @property
+    def promise(self) -> Privacy:
+        """What a report promises, from the chances in use: no file or caller is believed.
+
+        The stated ε is the promise where it is what the chances spend, up to their rounding.
+        """
+        if not self.is_private():
+            raise InvalidParameter(
+                "epsilon", self.epsilon, "is not kept by the strategy's chances", "plan again"
+            )
+        if not self.delta and self.epsilon > self.log_ratio() * (1 + _ROUNDING):
+            raise InvalidParameter(
+                "epsilon",
+                self.epsilon,
+                "is more than the strategy's chances spend",
+                f"state {self.log_ratio():.6g}",
+            )
+        return Privacy(self.epsilon, self.delta or None, neighbours="replace-one")
 
     # --- form ---------------------------------------------------------------------------------
 
@@ -341,6 +368,11 @@ class IndexStrategy(Strategy):
         """How often each report came."""
         return np.bincount(reports.astype(np.int64), minlength=self.outputs)
 
+    def possible(self, tally: IntArray, people: int) -> bool:
+        """Counts of reports that can come, as many as people."""
+        counted = bool(tally.min(initial=0) >= 0) and int(exact_sum(tally)) == people
+        return counted and bool(self.valid(np.flatnonzero(tally)).all())
+
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ_o y_o q_o / (q_oᵀπ)."""
         total = np.zeros(self.size)
@@ -374,6 +406,28 @@ class IndexStrategy(Strategy):
         step = max(1, _BLOCK_ENTRIES // max(1, self.size))
         for start in range(0, self.outputs, step):
             yield start, self.rows(start, min(start + step, self.outputs))
+
+
+def exact_sum(numbers: Array) -> IntArray:
+    """Sums over the first axis; those that 64 bits do not hold are refused, never wrapped around.
+
+    Halves of machine words cannot overflow in sums of less than 2^31 of them.
+    """
+    low = (numbers & 0xFFFFFFFF).sum(axis=0, dtype=np.int64)
+    high = (numbers >> 32).sum(axis=0, dtype=np.int64) + (low >> 32)
+    if np.abs(high).max(initial=0) >= 2**31:
+        raise InvalidParameter(
+            "reports",
+            f"{len(numbers)} to add",
+            "sum to more than 64 bits hold",
+            "collect them apart, or set a cap on what a report may say",
+        )
+    return np.asarray((high << 32) + (low & 0xFFFFFFFF))
+
+
+def largest_magnitude(numbers: IntArray) -> int:
+    """The farthest from zero, also where that is −2^63."""
+    return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
 
 
 def check_values(values: npt.ArrayLike, size: int) -> IntArray:

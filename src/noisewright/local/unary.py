@@ -91,6 +91,10 @@ class UnaryEncoding(PlainStrategy, SetStrategy):
                 total += self.weights[size] * held_by(block[members], self.size)
         return total
 
+    def possible(self, tally: IntArray, people: int) -> bool:
+        """Counts of people who hold each cell, each times a weight."""
+        return bool(tally.min() >= 0) and int(tally.max()) <= people * int(self.weights.max())
+
     @cached_property
     def _moments(self) -> tuple[float, float, float]:
         """The slope, and g and 1 + h times its square: sums over the sizes of the other cells.

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.tables import Block, interaction, subsets
-from noisewright.local.drawn import farthest_ratio
+from noisewright.local.drawn import farthest_ratio, handed
 from noisewright.local.fixedpoint import WORD, categorical, check_epsilon, thresholds, whole_weights
 from noisewright.local.hashing import LocalHashing
 from noisewright.local.information import Information, UnformedInformation
+from noisewright.local.reading import check_axes, check_sizes, check_weights, written
 from noisewright.local.response import RandomizedResponse
 from noisewright.local.sets import ListedSubsets, best_subset_size
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
@@ -61,16 +62,13 @@ class Union(TableStrategy, IndexStrategy):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        counted = len(self.tables) == len(self.weights) and sum(self.weights) == WORD
-        if not counted or min(self.weights) <= 0:
-            raise InvalidParameter(
-                "weights", len(self.weights), "must be positive, one per table, sum 2^64"
-            )
+        check_weights(self.weights, len(self.tables))
+        sizes = check_sizes(self.sizes)
         for table in self.tables:
-            if not table or max(table) >= len(self.sizes) or min(table) < 0:
-                raise InvalidParameter("tables", table, "must name attributes of the domain")
-        if self.size > 1 << 62:
-            raise TooLarge(f"a domain of {self.size:.3g} cells has no whole-number types")
+            check_axes("tables", table, len(sizes))
+            if min(sizes[i] for i in table) < 2 or self.cells(table) > _LARGEST_TABLE:
+                rule = f"must have two values an attribute, and at most {_LARGEST_TABLE} cells"
+                raise InvalidParameter("tables", table, rule)
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -126,7 +124,7 @@ class Union(TableStrategy, IndexStrategy):
         sizes = np.array([self.cells(table) for table in self.tables])[drawn]
         for n, oracle in self._oracles.items():
             members = np.flatnonzero(sizes == n)
-            reports[members] += oracle.sample(cells[members], source).astype(np.int64)
+            reports[members] += handed(oracle, cells[members], source)
         return reports
 
     # --- analysis in the interaction basis ----------------------------------------------------
@@ -308,10 +306,10 @@ class Union(TableStrategy, IndexStrategy):
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> Union:
         """The strategy that `parameters` described."""
         return cls(
-            tuple(int(n) for n in settings["sizes"]),
-            float(settings["epsilon"]),
-            tuple(tuple(int(i) for i in table) for table in settings["tables"]),
-            tuple(int(weight) for weight in settings["weights"]),
+            tuple(settings["sizes"]),
+            settings["epsilon"],
+            tuple(tuple(table) for table in settings["tables"]),
+            tuple(written("weights", weight) for weight in settings["weights"]),
         )
 
 

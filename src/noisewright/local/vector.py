@@ -27,18 +27,23 @@ from noisewright.local.strategy import (
     Settings,
     Strategy,
     check_dense,
+    exact_sum,
+    largest_magnitude,
 )
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.rounding import float_above
+from noisewright.privacy.rules import probability
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
 
 _MANY_CHOICES = 256
+_MOST_COORDINATES = 2**16
 _FARTHEST = 2**50
-"""Beyond this a coordinate cannot be an honest report, and sums of reports might overflow."""
+"""Beyond this a coordinate cannot be an honest report."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +62,15 @@ class VectorStrategy(Strategy):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        c = self.columns
-        if c.dtype != np.int64 or c.ndim != 2 or 0 in c.shape or np.abs(c).max() >= _FARTHEST // 2:
-            raise InvalidParameter("columns", f"{c.dtype} {c.shape}", "must be whole numbers")
-        if not 0 <= self.delta < 1:
-            raise InvalidParameter("delta", self.delta, "must lie in [0, 1)")
+        c, shown = self.columns, f"{self.columns.dtype} {self.columns.shape}"
+        if c.dtype != np.int64 or c.ndim != 2 or 0 in c.shape or len(c) > _MOST_COORDINATES:
+            raise InvalidParameter("columns", shown, "must be whole numbers")
+        if max(int(c.max()), -int(c.min())) >= _FARTHEST // 2:  # −2^63 is its own magnitude
+            raise InvalidParameter("columns", shown, f"must hold numbers below {_FARTHEST // 2}")
+        if (c == c[:, :1]).all():
+            raise InvalidParameter("columns", shown, "must differ", "ask more than totals")
+        if self.delta != 0:
+            probability("delta", self.delta, "0 stands for pure privacy")
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -71,15 +80,15 @@ class VectorStrategy(Strategy):
     @cached_property
     def distance(self) -> float:
         """Largest distance between columns, in the norm that the noise is for."""
-        return largest_distance(self.columns.astype(np.float64), 1 if self.delta == 0 else 2)
+        return largest_distance(self.columns, 1 if self.delta == 0 else 2)
 
     @cached_property
     def law(self) -> NoiseLaw:
         """The noise on every coordinate."""
-        distance = max(self.distance, 1.0)
         if self.delta == 0:
-            return calibrate(Privacy(self.epsilon, neighbours="replace-one"), l1=distance)
-        return calibrate(Privacy(self.epsilon, self.delta, neighbours="replace-one"), l2=distance)
+            return calibrate(Privacy(self.epsilon, neighbours="replace-one"), l1=self.distance)
+        promise = Privacy(self.epsilon, self.delta, neighbours="replace-one")
+        return calibrate(promise, l2=self.distance)
 
     # --- client and collector -----------------------------------------------------------------
 
@@ -104,8 +113,8 @@ class VectorStrategy(Strategy):
         return len(self.columns)
 
     def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Vectors whose sums cannot overflow."""
-        return np.asarray((np.abs(reports) < _FARTHEST).all(axis=1))
+        """Vectors as far out as noise can reach; −2^63 is its own magnitude."""
+        return np.asarray(((reports < _FARTHEST) & (reports > -_FARTHEST)).all(axis=1))
 
     def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
         """Vectors whose every coordinate lies near some type's."""
@@ -113,9 +122,13 @@ class VectorStrategy(Strategy):
         low, high = self.columns.min(axis=1) - reach, self.columns.max(axis=1) + reach
         return np.asarray(((reports >= low) & (reports <= high)).all(axis=1))
 
+    def possible(self, tally: IntArray, people: int) -> bool:
+        """Sums of numbers of either sign."""
+        return largest_magnitude(tally) <= people * _FARTHEST
+
     def tally(self, reports: Array) -> IntArray:
         """The sum of the vectors."""
-        return np.asarray(reports.sum(axis=0, dtype=np.int64))
+        return exact_sum(reports)
 
     # --- analysis -----------------------------------------------------------------------------
 
@@ -179,18 +192,21 @@ class VectorStrategy(Strategy):
         raise TooLarge("the chances of noisy vectors are not rational; ask for log_ratio")
 
     def log_ratio(self) -> float:
-        """ℓ1 distance over the Laplace scale; without bound for Gaussian noise."""
-        return inf if self.delta else float(Fraction(self.distance) / Fraction(self.law.scale))
+        """ℓ1 distance over the Laplace scale, rounded up; without bound for Gaussian noise."""
+        return inf if self.delta else self._moved
 
     def is_private(self) -> bool:
         """Whether the noise suffices for ε, or for ε at δ."""
         if self.delta == 0:
-            return Fraction(self.distance) <= Fraction(self.law.scale) * Fraction(self.epsilon)
+            return self._moved <= self.epsilon
         from noisewright.privacy.gaussian import gaussian_delta
 
-        return gaussian_delta(self.epsilon, self.distance / self.law.scale) <= self.delta * (
-            1 + 1e-9
-        )
+        return gaussian_delta(self.epsilon, self._moved) <= self.delta
+
+    @property
+    def _moved(self) -> float:
+        """The largest distance in units of the noise, rounded up."""
+        return float_above(Fraction(self.distance) / Fraction(self.law.scale))
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """The columns, ε and δ."""
@@ -199,7 +215,7 @@ class VectorStrategy(Strategy):
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> VectorStrategy:
         """The strategy that `parameters` described."""
-        return cls(arrays["columns"], float(settings["epsilon"]), float(settings["delta"]))
+        return cls(arrays["columns"], settings["epsilon"], settings["delta"])
 
 
 def matrix_l2(workload: Workload, epsilon: float, delta: float) -> VectorStrategy:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.errors import InvalidParameter
 from noisewright.local.optimise.starts import BoolArray
 from noisewright.local.optimise.translations import Translations
 from noisewright.local.strategy import IntArray
@@ -25,6 +26,16 @@ class Family:
     patterns: BoolArray
     low: IntArray
     high: IntArray
+
+    def __post_init__(self) -> None:
+        rows = len(self.patterns)
+        if not rows or self.patterns.shape != (rows, self.group.cells):
+            raise InvalidParameter("patterns", self.patterns.shape, "must hold all cells")
+        for chances in (self.low, self.high):
+            if chances.dtype != np.int64 or chances.shape != (rows,):
+                raise InvalidParameter("families", chances.shape, "must have a chance a pattern")
+        if self.low.min() <= 0 or (self.low > self.high).any():
+            raise InvalidParameter("families", self.axes, "must have 0 < low <= high")
 
     @cached_property
     def counts(self) -> IntArray:

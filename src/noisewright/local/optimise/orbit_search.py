@@ -12,6 +12,7 @@ from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.flips import flip_cells
 from noisewright.local.optimise.orbits import attributes_of
 from noisewright.local.optimise.shares import best_shares
+from noisewright.local.optimise.snapshots import saved_patterns
 from noisewright.local.optimise.starts import BoolArray
 from noisewright.local.optimise.symmetric import Orbits, SymmetricProblem, orbit_information
 from noisewright.local.strategy import Arrays
@@ -61,7 +62,7 @@ def search_orbits(
 
     `state` is what a snapshot of an earlier run held: its patterns join the first ones.
     """
-    earlier = None if state is None else state["patterns"].astype(bool)
+    earlier = saved_patterns(state, problem.group.cells)
     found = generate_orbits(problem, effort, rng, control, earlier)
     written = _reweighted(problem, _written_out(problem, found, effort, rng))
     limit = effort.orbits(problem.group.cells)

@@ -24,6 +24,7 @@ from noisewright.local.optimise.families import UNIT, Family, family_energy, fam
 from noisewright.local.optimise.invariants import decompose, ramp_vector
 from noisewright.local.optimise.starts import BoolArray
 from noisewright.local.optimise.translations import Translations
+from noisewright.local.reading import check_axes, check_sizes, stored
 from noisewright.local.strategy import (
     DENSE_SIZE,
     Arrays,
@@ -31,6 +32,7 @@ from noisewright.local.strategy import (
     IntArray,
     Settings,
     check_dense,
+    check_values,
 )
 from noisewright.privacy.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array, FloatArray, Workload
@@ -91,13 +93,13 @@ class OrbitStrategy(IndexStrategy):
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        sizes = check_sizes(self.sizes)
+        for family in self.families:
+            check_axes("axes", family.axes, len(sizes))
+            if family.group.sizes != tuple(sizes[axis] for axis in family.axes):
+                raise InvalidParameter("families", family.axes, "must fit the domain")
         if not self.families or self.spare < 0:
             raise InvalidParameter("families", len(self.families), "must hold a chance of one")
-        for family in self.families:
-            if family.group.sizes != tuple(self.sizes[axis] for axis in family.axes):
-                raise InvalidParameter("families", family.axes, "must fit the domain")
-            if family.low.min() <= 0 or (family.low > family.high).any():
-                raise InvalidParameter("families", family.axes, "must have 0 < low <= high")
         if not self.is_private():
             raise InvalidParameter(
                 "families", f"log-ratio {self.log_ratio():.9f}", f"must be <= {self.epsilon}"
@@ -180,7 +182,7 @@ class OrbitStrategy(IndexStrategy):
                 continue
             orbit = drawn[members] - self._first_orbits[index]
             cell = family.draw(orbit, rest[members])
-            own = self._projected(values[members], family.axes)
+            own = check_values(self._projected(values[members], family.axes), family.group.cells)
             shift = family.group.subtract(own, cell)
             reports[members] = self.starts[index] + orbit * family.group.cells + shift
         return reports
@@ -357,21 +359,19 @@ class OrbitStrategy(IndexStrategy):
     @classmethod
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> OrbitStrategy:
         """The strategy that `parameters` described."""
-        sizes = tuple(int(size) for size in settings["sizes"])
+        sizes = check_sizes(settings["sizes"])
         families = []
-        for index, axes in enumerate(settings["axes"]):
+        for index, listed in enumerate(settings["axes"]):
+            axes = check_axes("axes", listed, len(sizes))
             group = Translations(tuple(sizes[axis] for axis in axes))
-            bits = np.unpackbits(arrays[f"{index}.bits"], axis=1, count=group.cells)
-            families.append(
-                Family(
-                    tuple(int(axis) for axis in axes),
-                    group,
-                    bits.astype(bool),
-                    arrays[f"{index}.low"],
-                    arrays[f"{index}.high"],
-                )
+            packed = stored(arrays, f"{index}.bits", np.uint8, (None, -(-group.cells // 8)))
+            low, high = (
+                stored(arrays, f"{index}.{name}", np.int64, (len(packed),))
+                for name in ("low", "high")
             )
-        return cls(sizes, tuple(families), float(settings["epsilon"]))
+            bits = np.unpackbits(packed, axis=1, count=group.cells)
+            families.append(Family(axes, group, bits.astype(bool), low, high))
+        return cls(sizes, tuple(families), settings["epsilon"])
 
 
 def attributes_of(pattern: BoolArray) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from noisewright.errors import InvalidParameter
 from noisewright.local.dense import MatrixStrategy
 from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.optimise.coarsefine import (
@@ -30,6 +31,7 @@ from noisewright.local.optimise.invariants import Decomposition, decompose, ramp
 from noisewright.local.optimise.objective import Objective
 from noisewright.local.optimise.orbits import OrbitStrategy
 from noisewright.local.optimise.search import Effort, search
+from noisewright.local.optimise.snapshots import saved_design, saved_patterns, saved_shares
 from noisewright.local.optimise.symmetric import Orbits, SymmetricProblem, orbit_information
 from noisewright.local.optimise.translations import Translations
 from noisewright.local.strategy import Arrays
@@ -148,10 +150,13 @@ def _start(
     rng: np.random.Generator,
     state: Arrays | None,
 ) -> tuple[Design, Orbits, float]:
-    if state is not None:
-        design = Design(state["coarse"].astype(bool), state["weights"], epsilon)
-        orbits = Orbits(group, state["fine"].astype(bool), state["shares"], epsilon)
-        return design, orbits, float(state["share"][0])
+    saved = saved_design(state, bins.bins, epsilon, "coarse")
+    fine = saved_patterns(state, group.cells, "fine")
+    parts = None if fine is None else saved_shares(state, "shares", len(fine))
+    share = saved_shares(state, "share", 1)
+    if saved is not None and fine is not None and parts is not None and share is not None:
+        mixed = float(np.clip(share[0], _LEAST_FINE, 1 - _LEAST_FINE))
+        return saved, Orbits(group, fine, parts / parts.sum(), epsilon), mixed
     uniform = np.full(bins.bins, 1.0 / bins.bins)
     quick = Effort(iterations=60, rounds=0, generate_up_to=0)
     gram = PrefixGram(bins.bins).dense()
@@ -245,6 +250,18 @@ class CoarseFine(Mixture):
     """A strategy on equal bins of neighbours, mixed with orbits over the cells of a cycle."""
 
     kind = "coarse-fine"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        bins, cells = (self.coarsenings * 2)[:2]
+        even = bins.table is None and cells.table is None and cells.width == 1
+        if len(self.components) != 2 or not even or self.size % bins.width:
+            raise InvalidParameter("components", len(self.components), "must be bins and cells")
+        coarse, fine = self.components
+        if not isinstance(coarse, MatrixStrategy) or not isinstance(fine, OrbitStrategy):
+            raise InvalidParameter("components", coarse.kind, "must be a matrix, then orbits")
+        if fine.sizes != (self.size,) or len(fine.families) != 1:
+            raise InvalidParameter("components", fine.sizes, "must turn all cells")
 
     @property
     def counts_people(self) -> bool:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, TooLarge
 from noisewright.local.dense import MatrixStrategy
 from noisewright.local.optimise.classics import never_worse, seeing_all
 from noisewright.local.optimise.control import Control, Progress
@@ -55,6 +56,7 @@ Structure = Literal["auto", "dense", "translations", "ordered"]
 _NEARLY_INVARIANT = 1.01
 _FEWEST_BINS = 8
 _QUICK_SIZE = 16
+_ROUNDING = 1e-6  # an error so much below its bound is no error
 _SMALL, _LITTLE_PRIVACY = 40, 3.0
 
 
@@ -142,26 +144,59 @@ def optimise(
     steering = (task.epsilon, task.objective, effort, structure, seed, prior_settings(task.prior))
     name = fingerprint(task.gram, *steering)
     kept = Cache(default_folder() if cache is True else Path(str(cache))) if cache else None
-    found = kept.load(name) if kept is not None else None
-    if found is not None and found.strategy.epsilon == task.epsilon:
-        mechanism = str(found.facts["mechanism"])
-        value = task.value(found.strategy)
-        return _result(task, found.strategy, mechanism, value, "cached", control)
+    entry = kept.load(name) if kept is not None else None
+    known = None if entry is None else _value(task, entry.strategy)
+    if entry is not None and known is not None:
+        return _result(task, entry.strategy, entry.mechanism, known, "cached", control)
     state = None
     if checkpoint is not None:
         saved = Checkpoint(Path(checkpoint), name)
         state = saved.load()
         control.snapshot = saved.save
-    rng = np.random.default_rng(seed)
-    arrays = None if state is None else state[1]
     with one_thread_if_small(task.gram.size):
-        strategy = seeing_all(task, _search(task, preset, structure, rng, control, arrays))
+        way = partial(_search, task, preset, structure)
+        strategy = seeing_all(task, _found(way, task, seed, control, state))
         mechanism, strategy, value = never_worse(task, strategy, control)
+    if not task.keeps(strategy):
+        raise NoisewrightError("the search ended in a strategy that is not private: report this")
     status = _status(value, control)
     result = _result(task, strategy, mechanism, value, status, control)
     if kept is not None and status == "finished":
-        kept.save(name, strategy, {"mechanism": mechanism, "value": result.value})
+        kept.save(name, strategy, mechanism)
     return result
+
+
+def _value(task: Task, strategy: Strategy) -> float | None:
+    """The error of a strategy that a file holds; None where it does not do what is asked."""
+    try:
+        if not task.keeps(strategy) or strategy.promise.epsilon != task.epsilon:
+            return None
+        # Errors of queries that it does not see would be understated.
+        strategy.check_reach(task.queries)
+        value = task.value(strategy)
+    except (NoisewrightError, np.linalg.LinAlgError, ArithmeticError):
+        return None
+    return value if task.floor * (1 - _ROUNDING) <= value < np.inf else None
+
+
+Way = Callable[[np.random.Generator, Control, Arrays | None], Strategy]
+
+
+def _found(way: Way, task: Task, seed: int, control: Control, state: Arrays | None) -> Strategy:
+    """What a search finds, from a snapshot if one is at hand and can be gone on from."""
+    if state is not None:
+        try:
+            return way(np.random.default_rng(seed), control, state)
+        except (NoisewrightError, np.linalg.LinAlgError, ArithmeticError):
+            pass  # the file held anything: begin anew
+    try:
+        strategy = way(np.random.default_rng(seed), control, None)
+        if isinstance(strategy, MatrixStrategy):
+            strategy.check_reach(task.queries)
+    except (np.linalg.LinAlgError, OutOfReach):
+        # Where e^ε is beyond the digits of a number, a search is lost; closed forms are not.
+        return SubsetSelection(task.size, task.epsilon)
+    return strategy
 
 
 def _for_norm(

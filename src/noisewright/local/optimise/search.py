@@ -12,6 +12,7 @@ from noisewright.local.optimise.dense import Descent, descend
 from noisewright.local.optimise.design import Design, rounded, split
 from noisewright.local.optimise.objective import Objective
 from noisewright.local.optimise.prior import saddle_prior, worst_variance
+from noisewright.local.optimise.snapshots import saved_descent, saved_design, saved_prior
 from noisewright.local.optimise.starts import dense_start
 from noisewright.local.strategy import Arrays
 from noisewright.workload.base import FloatArray
@@ -70,9 +71,9 @@ def search(
     """
     n = len(gram)
     objective = Objective(gram, prior)
-    if state and "patterns" in state:
-        design = Design(state["patterns"].astype(bool), state["weights"], epsilon)
-        objective = replace(objective, prior=state["prior"])
+    saved, told = saved_design(state, n, epsilon), saved_prior(state, n)
+    if saved is not None and told is not None:
+        design, objective = saved, replace(objective, prior=told)
     else:
         design, objective = _descended(objective, epsilon, worst_case, effort, rng, control, state)
     if n <= effort.generate_up_to and not control.expired and not _met(design, objective, control):
@@ -102,12 +103,14 @@ def _descended(
     control: Control,
     state: Arrays | None,
 ) -> tuple[Design, Objective]:
-    if state and "positions" in state:
+    cells = len(objective.gram)
+    saved, told = saved_descent(state, cells), saved_prior(state, cells)
+    if saved is not None and told is not None:
         # Entries at their bounds have no slope; a start a little inside lets all of them move.
-        start = 0.02 + 0.96 * state["positions"], state["weights"]
-        objective = replace(objective, prior=state["prior"])
+        start = 0.02 + 0.96 * saved[0], saved[1]
+        objective = replace(objective, prior=told)
     else:
-        rows = effort.rows(len(objective.gram))
+        rows = effort.rows(cells)
         start = dense_start(objective.centred, epsilon, rows, rng)
     descent = descend(objective, epsilon, start, effort.iterations, control, worst_case)
     objective = replace(objective, prior=descent.prior)

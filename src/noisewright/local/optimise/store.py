@@ -1,8 +1,9 @@
 """Finished strategies kept by what was asked, and snapshots of runs that were interrupted.
 
-Files are safetensors with a JSON header: arrays and plain settings, nothing that runs. A strategy
-read back is checked like any other (whole-number chances, exact privacy), so that a damaged or
-forged file can cost time and accuracy but never privacy.
+Files are safetensors with a JSON header: arrays and plain settings, nothing that runs. An entry is
+as hostile as a plan: it must be of a kind that a search returns, its promise follows from its
+chances and its error is worked out again, so that a damaged or forged file can cost time and
+accuracy but never privacy.
 """
 
 from __future__ import annotations
@@ -35,7 +36,17 @@ from noisewright.workload.gram import (
 )
 
 CACHE_VARIABLE = "NOISEWRIGHT_CACHE"
-_FORMAT = 2
+_FORMAT = 3
+
+RETURNED = {
+    "optimised": ("matrix", "orbits", "coarse-fine", "randomized-response", "subset-selection"),
+    "randomized-response": ("randomized-response",),
+    "subset-selection": ("subset-selection",),
+    "hadamard": ("hadamard",),
+    "hierarchical": ("mixture", "tree-mixture"),
+    "fourier": ("fourier",),
+}
+"""What a search returns: names of mechanisms, and the kinds of strategy that each may be."""
 
 
 def default_folder() -> Path:
@@ -76,10 +87,10 @@ def _described(gram: Gram) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class Kept:
-    """A strategy with the figures of the run that found it."""
+    """A strategy, and the name of the mechanism that it is."""
 
     strategy: Strategy
-    facts: dict[str, Any]
+    mechanism: str
 
 
 @dataclass(frozen=True)
@@ -94,18 +105,21 @@ class Cache:
     def load(self, name: str) -> Kept | None:
         """The strategy kept under this name; None if there is none that can be trusted."""
         found = read(self._path(name))
-        if found is None:
+        if found is None or found[0].get("question") != name:
             return None
         header, arrays = found
         try:
-            return Kept(unpack(header["strategy"], arrays), header["facts"])
-        except (NoisewrightError, KeyError, ValueError, TypeError):
+            strategy = unpack(header.get("strategy", {}), arrays)
+        except NoisewrightError:
             return None
+        mechanism = str(header.get("mechanism"))
+        return Kept(strategy, mechanism) if strategy.kind in RETURNED.get(mechanism, ()) else None
 
-    def save(self, name: str, strategy: Strategy, facts: dict[str, Any]) -> None:
+    def save(self, name: str, strategy: Strategy, mechanism: str) -> None:
         """Keep a strategy; a folder that cannot be written is no reason to fail."""
         settings, arrays = pack(strategy)
-        write(self._path(name), {"strategy": settings, "facts": facts}, arrays)
+        header = {"question": name, "strategy": settings, "mechanism": mechanism}
+        write(self._path(name), header, arrays)
 
 
 @dataclass(frozen=True)
@@ -115,12 +129,10 @@ class Checkpoint:
     path: Path
     name: str
 
-    def load(self) -> tuple[str, Arrays] | None:
-        """Stage and state of an interrupted run of the same question."""
+    def load(self) -> Arrays | None:
+        """State of an interrupted run of the same question."""
         found = read(self.path)
-        if found is None or found[0].get("question") != self.name:
-            return None
-        return str(found[0].get("stage")), found[1]
+        return None if found is None or found[0].get("question") != self.name else found[1]
 
     def save(self, stage: str, arrays: Arrays) -> None:
         """Keep the state, replacing the one before."""
@@ -135,9 +147,9 @@ def read(path: Path) -> tuple[dict[str, Any], Arrays] | None:
         with safe_open(str(path), framework="numpy") as file:
             header = json.loads(file.metadata()["noisewright"])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError):
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError):
         return None
-    return header, arrays
+    return (header, arrays) if isinstance(header, dict) else None
 
 
 def write(path: Path, header: dict[str, Any], arrays: Arrays) -> None:

@@ -104,6 +104,17 @@ class Task:
         return self.gram.size
 
     @property
+    def queries(self) -> Workload:
+        """What must be within reach: the queries, or rows that span the same."""
+        asked = self.workload
+        return Explicit(self.gram.dense()) if isinstance(asked, GramOnly) else asked
+
+    def keeps(self, strategy: Strategy) -> bool:
+        """Whether a strategy is over the cells asked and keeps the budget, by its exact chances."""
+        fits = strategy.size == self.size and strategy.epsilon == self.epsilon
+        return fits and not strategy.delta and strategy.is_private()
+
+    @property
     def worst_case(self) -> bool:
         """Whether the worst type counts."""
         return self.objective == "worst"
