@@ -12,7 +12,7 @@ summed here. Theorem 3.1 of "Hiding among the clones" (2021) bounds a weaker one
 from __future__ import annotations
 
 from functools import lru_cache
-from math import exp, expm1, sqrt
+from math import exp, expm1, log, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ _PRECISION = 1e-6  # of ε
 _FLOAT_SLACK = 1e-9  # relative; measured error of the binomial tails: 1e-11 at 3e8 tosses
 _MOST_PEOPLE = 10**10
 _LEAST_DELTA = 1e-300  # added to every δ: binomial tails below it may have vanished
+_LEAST_EPSILON = 1e-100
 _LARGEST_EPSILON = 600.0  # δ falls in ε, so that the δ at this ε speaks for all larger ones
 
 
@@ -37,7 +38,7 @@ def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
     """
     probability("delta", delta)
     low, high = 0.0, _checked(local_epsilon, people)[0]
-    while high - low > _PRECISION * high and high > _PRECISION * delta:
+    while high - low > _PRECISION * high and high > max(_PRECISION * delta, _LEAST_EPSILON):
         middle = (low + high) / 2
         enough = shuffled_delta(local_epsilon, people, middle) <= delta
         low, high = (low, middle) if enough else (middle, high)
@@ -48,12 +49,12 @@ def closed_form_epsilon(local_epsilon: float, people: int, delta: float) -> floa
     """Return the ε of Theorem 3.1, which asks for ε₀ <= ln(people/(16 ln(2/δ)))."""
     epsilon, size = _checked(local_epsilon, people)
     probability("delta", delta)
-    if np.exp(epsilon) > size / (16 * np.log(2 / delta)):
+    if epsilon > log(size / (16 * (log(2) - log(delta)))):
         raise InvalidParameter(
             "people", people, "is too few for the closed form", "use the numerical bound"
         )
     growth = np.exp(epsilon)
-    spread = 8 * np.sqrt(growth * np.log(4 / delta) / size) + 8 * growth / size
+    spread = 8 * np.sqrt(growth * (log(4) - log(delta)) / size) + 8 * growth / size
     return float(np.log1p(np.tanh(epsilon / 2) * spread)) * (1 + _FLOAT_SLACK)
 
 
@@ -62,6 +63,7 @@ def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
     local, size = _checked(local_epsilon, people)
     if epsilon >= local:
         return 0.0
+    local = max(local, _LEAST_EPSILON)  # what is private by less is private by more
     clones, weights, missing = _clone_groups(size - 1, 2 * exp(-local) / (1 + exp(-local)))
     deltas = _delta_with_clones(clones, local, min(epsilon, _LARGEST_EPSILON))
     return min(1.0, float(weights @ deltas) + missing + _LEAST_DELTA)
@@ -101,19 +103,17 @@ def _delta_with_clones(
 
     With b = Bin(c, 1/2), P(a) = s b(a-1) + (1-s) b(a) and Q(a) = (1-s) b(a-1) + s b(a). As
     b(a-1)/b(a) = a/(c-a+1) rises, P > e^ε Q from some a on, and P - e^ε Q of that set is a
-    difference of two binomial tails. The set's edge is rounded, so its neighbours are tried too:
-    P - e^ε Q of any set is at most the divergence, and the right one attains it. The factors
-    s - e^ε (1-s) and e^ε s - (1-s) are written so that no digits cancel at large ε₀.
+    difference of two binomial tails. At a = c + 1 nothing is lost, so rounding must not push the
+    set's edge past it; elsewhere an edge that is off by one moves a term near zero. The factors
+    s - e^ε (1-s) and e^ε s - (1-s) are written so that no digits cancel at large or small ε₀.
     """
     s = 1 / (1 + exp(-local))
     gain, loss = -expm1(epsilon - local) * s, (expm1(epsilon) - expm1(-local)) * s
-    edge = np.floor(loss * (clones + 1) / (gain + loss)) + 1
-    largest = np.zeros_like(clones)
-    for first in (edge - 1, edge, edge + 1):
-        kept = gain * _fair_tail(first - 1, clones)
-        lost = loss * _fair_tail(first, clones)
-        largest = np.maximum(largest, kept - lost + _FLOAT_SLACK * kept)
-    return largest
+    first = np.minimum(np.floor(loss / (gain + loss) * (clones + 1)), clones) + 1
+    kept = gain * _fair_tail(first - 1, clones)
+    lost = loss * _fair_tail(first, clones)
+    divergence: npt.NDArray[np.float64] = np.maximum(kept - lost, 0) + _FLOAT_SLACK * kept
+    return divergence
 
 
 def _fair_tail(
