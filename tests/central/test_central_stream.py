@@ -7,13 +7,15 @@ import itertools
 import math
 import os
 import pickle
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import noisewright as nw
 from noisewright.central.stream import Stream, StreamPlan, plan_stream, sensitivity
-from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.norm.prefix import Kind
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.law import NoiseLaw
@@ -106,26 +108,100 @@ def test_small_budgets_coarsen_the_grid_instead_of_failing() -> None:
     assert plan.noise == pytest.approx(math.sqrt(0.5e12), rel=1e-2)
 
 
-def test_copies_and_forks_never_share_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two streams with the same noise on different counts would show the difference exactly.
+def stored(stream: Stream) -> Stream:
+    restored: Stream = pickle.loads(pickle.dumps(stream))
+    return restored
 
-    Each of 4000 pairs is equal with a probability below 1e-6: five of them are, less than 1e-12.
-    """
+
+def test_a_stream_without_a_position_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each copy would answer the next step with fresh noise, and their mean tells the count."""
     stream = plan_stream(64, Privacy(rho=0.1)).start()
     stream.step(3)
-    kept = set(stream._noise)
-    for other in (copy.deepcopy(stream), pickle.loads(pickle.dumps(stream))):
-        other.step(5)
-        assert len(kept.intersection(other._noise)) < 5
-    monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a forked process
+    for copied in (copy.copy, copy.deepcopy, stored):
+        with pytest.raises(NoisewrightError, match="position"):
+            copied(stream)
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(NoisewrightError, match="process"):
+            stream.step(5)
     stream.step(5)
-    assert len(kept.intersection(stream._noise)) < 5
+    assert stream.steps == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_stream_does_not_go_on() -> None:
+    stream = plan_stream(64, Privacy(rho=0.1)).start()
+    stream.step(3)
+    child = os.fork()
+    if child == 0:
+        try:
+            stream.step(5)
+        except NoisewrightError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_no_step_is_answered_twice(tmp_path: Path) -> None:
+    stream = plan_stream(64, Privacy(rho=0.1)).start(position=tmp_path / "position")
+    stream.step(3)
+    copies = [copy.copy(stream), copy.deepcopy(stream), stored(stream)]
+    latest = copies.pop()
+    latest.step(5)
+    for late in (stream, *copies):
+        with pytest.raises(NoisewrightError, match="taken before"):
+            late.step(5)
+        assert late.steps == 1
+    state = pickle.dumps(latest)
+    latest.step(1)  # answered after the state was stored, before a restart
+    with pytest.raises(NoisewrightError, match="taken before"):
+        pickle.loads(state).step(1)
+    latest = stored(latest)
+    latest.step(2)
+    assert latest.steps == 4
+    assert [path.name.split("-")[1] for path in (tmp_path / "position").iterdir()] == ["4"]
+
+
+def test_copies_never_share_noise(tmp_path: Path) -> None:
+    """Each of 64 pairs of draws is equal with a probability below 1e-6: five, less than 1e-20."""
+    stream = plan_stream(64, Privacy(rho=0.1)).start(position=tmp_path / "position")
+    stream.step(3)
+    kept = set(stream._noise)
+    other = stored(stream)
+    other.step(5)
+    assert len(kept.intersection(other._noise)) < 5
+
+
+def test_a_position_is_new_and_stays(tmp_path: Path) -> None:
+    plan = plan_stream(8, PRIVACY)
+    place = tmp_path / "position"
+    stream = plan.start(position=place)
+    with pytest.raises(InvalidParameter, match="position="):
+        plan.start(position=place)
+    with pytest.raises(InvalidParameter, match="position="):
+        plan.start(position=tmp_path / "missing" / "position")
+    shutil.rmtree(place)
+    plan.start(position=place)  # another stream in the same place does not speak for the first
+    with pytest.raises(NoisewrightError, match="taken before"):
+        stream.step(1)
+
+
+def test_an_interrupted_step_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = plan_stream(8, PRIVACY).start()
+    stream.step(1)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(stream._filter, "estimate", None)
+        with pytest.raises(TypeError):
+            stream.step(1)
+    with pytest.raises(NoisewrightError, match="interrupted"):
+        stream.step(1)
 
 
 def test_refusals() -> None:
     stream = nw.plan_stream(2, PRIVACY).start()
-    with pytest.raises(InvalidParameter, match="increment="):
-        stream.step(0.5)  # type: ignore[arg-type]
+    for increment in (0.5, float("nan"), float("inf"), "secret", True, None):
+        with pytest.raises(InvalidParameter, match="increment='\\?'"):
+            stream.step(increment)  # type: ignore[arg-type]
     stream.step(1)
     stream.step(1)
     assert stream.steps == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import combinations_with_replacement, permutations
 
+import mpmath
 import numpy as np
 
 
@@ -38,3 +39,42 @@ def worst_delta(strategy: np.ndarray, people: int, epsilon: float) -> float:
             excess = sum(max(0.0, p[k] - np.exp(epsilon) * q.get(k, 0.0)) for k in p)
             worst = max(worst, excess)
     return worst
+
+
+def worst_binary_delta(people: int, local: float, epsilon: float) -> mpmath.mpf:
+    """The same for randomized response between two values, in sixty digits."""
+    with mpmath.workdps(60):
+        lie, growth = 1 / (1 + mpmath.exp(local)), mpmath.exp(epsilon)
+        worst = mpmath.mpf(0)
+        for ones in range(people):
+            law = [mpmath.mpf(1)]
+            for k in range(people - 1):
+                law = _with_coin(law, 1 - lie if k < ones else lie)
+            p, q = _with_coin(law, 1 - lie), _with_coin(law, lie)
+            for a, b in ((p, q), (q, p)):
+                gaps = (x - growth * y for x, y in zip(a, b, strict=True))
+                worst = max(worst, sum((gap for gap in gaps if gap > 0), mpmath.mpf(0)))
+        return worst
+
+
+def _with_coin(law: list[mpmath.mpf], chance: mpmath.mpf) -> list[mpmath.mpf]:
+    """The law of a sum with one more coin that falls on one with this chance."""
+    return [
+        (law[k] * (1 - chance) if k < len(law) else 0) + (law[k - 1] * chance if k else 0)
+        for k in range(len(law) + 1)
+    ]
+
+
+def staircase(seed: int, values: int, epsilon: float) -> np.ndarray:
+    """A random strategy all of whose ratios are one or e^ε: the extreme points of pure privacy.
+
+    Every pattern comes with all its rotations, so that every value's law has the same total.
+    """
+    random = np.random.default_rng(seed)
+    rows = []
+    for _ in range(int(random.integers(1, 3))):
+        pattern = np.where(random.random(values) < 0.5, 1.0, np.exp(epsilon))
+        weight = random.uniform(0.1, 1)
+        rows += [weight * np.roll(pattern, shift) for shift in range(values)]
+    strategy = np.array(rows)
+    return strategy / strategy.sum(axis=0)

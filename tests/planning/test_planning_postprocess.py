@@ -53,6 +53,63 @@ def test_intervals_still_cover_after_all_steps() -> None:
     assert joint >= binom.ppf(1e-6 / 7, trials, 0.95)
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    ("mechanism", "budget"),
+    [("gaussian-cells", {"rho": 0.05}), ("laplace-cells", {"epsilon": 0.5})],
+)
+def test_declared_values_leave_intervals_that_hold_all_at_once(
+    mechanism: str, budget: dict[str, float], neighbours: str
+) -> None:
+    """4000 draws of the noise itself, conditioned by dense algebra; alarm rate 1e-6 in all."""
+    p = plan("prefix:64", Privacy(**budget, neighbours=neighbours), mechanism=mechanism)
+    x = np.random.default_rng(0).integers(0, 50, 64)
+    truth, labels, trials = np.cumsum(x), p.labels(), 4000
+    source = SeededSource(4)
+    laws = zip(p.strategy.blocks, p.strategy.laws(p.law), strict=True)
+    errors = p.answer([law.sample((block.rows, trials), source) for block, law in laws])
+    covariance = covariance_with(p, list(range(64)))
+    for known in (range(3, 63, 4), range(32, 33)):
+        numbers = list(known)
+        done = post_process(
+            p,
+            p._release(x, None, source),
+            invariants={labels[k]: float(truth[k]) for k in numbers},
+        )
+        gain = covariance[:, numbers] @ np.linalg.inv(covariance[np.ix_(numbers, numbers)])
+        left = np.abs(errors - gain @ errors[numbers])
+        least = binom.ppf(1e-6 / 260, trials, 0.95)
+        assert (left <= done.halfwidth[:, None] + 1e-6).sum(axis=1).min() >= least
+        together = (left <= done.simultaneous_halfwidth[:, None] + 1e-6).all(axis=0)
+        assert together.sum() >= least
+
+
+def test_kept_answers_are_covered_all_at_once() -> None:
+    """400 releases of empty cells, kept only where their noise is large; alarm rate 1e-6."""
+    p = plan("identity:60", Privacy(rho=0.5))
+    x = np.zeros(60, dtype=np.int64)
+    x[:3] = 1000
+    source, trials, held, kept_cells = SeededSource(8), 400, 0, 0
+    for _ in range(trials):
+        done = post_process(p, p._release(x, None, source), suppress=0.4)
+        kept = np.isfinite(done.answers)
+        kept_cells += int(kept.sum()) - 3
+        low, high = (end[kept] for end in done.intervals.each)
+        held += bool(((low <= x[kept]) & (x[kept] <= high)).all())
+        assert np.isnan(done.intervals.each[0][~kept]).all()
+    assert kept_cells > trials / 4  # cells of nobody were picked out by their noise
+    assert held >= binom.ppf(1e-6, trials, 0.95)
+    assert "all kept ones" in done.metadata["post_processing"]["effects"]["suppress"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, "5", None, True, -3.0])
+def test_values_that_nothing_can_have_are_refused(value: object) -> None:
+    p = plan("prefix:6+identity:6", SWAP)
+    raw = p._release(np.arange(6), None, SeededSource(3))
+    with pytest.raises(InvalidParameter, match="invariants="):
+        post_process(p, raw, invariants={"[0..1]": value})  # type: ignore[dict-item]
+
+
 def test_declared_values_are_kept_and_help() -> None:
     p = plan("prefix:6", SWAP)
     raw = p._release(np.arange(6), None, SeededSource(3))

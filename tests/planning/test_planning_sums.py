@@ -140,6 +140,58 @@ def test_the_reach_does_not_depend_on_the_type_of_the_unit() -> None:
     assert made.reach == 2**24 + 1
 
 
+@pytest.mark.parametrize("value", [1000, 100])
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        Privacy(rho=0.5),
+        Privacy(epsilon=1),
+        Privacy(rho=8),
+        Privacy(rho=1, neighbours="replace-one"),
+    ],
+)
+def test_means_of_small_groups_are_covered_or_left_out(privacy: Privacy, value: int) -> None:
+    """600 releases; coverage and bias alarm in 1e-6 of all runs of all cases."""
+    groups = {"one": 1, "few": 10, "many": 300}
+    domain = Domain(
+        [Categorical("group", list(groups)), Numeric("x", [0, 500, 1000], integer=True)]
+    )
+    made = nw.plan_sums("x", [["group"]], privacy, domain)
+    names = np.repeat(list(groups), list(groups.values()))
+    table = pa.table({"group": names, "x": np.full(len(names), value)})
+    counted = made._counted(table, made.groups.counter)
+    object.__setattr__(made, "_counted", lambda data, engine: counted)
+    source, trials = SeededSource(3), 600
+    frames = [made._release(table, None, source).table.to_pydict() for _ in range(trials)]
+    lower, upper, mean = (
+        np.array([frame[name] for frame in frames], dtype=float)
+        for name in ("mean_lower", "mean_upper", "mean")
+    )
+    covered = ((lower <= value) & (value <= upper)).sum(axis=0)
+    assert covered.min() >= binom.ppf(1e-6 / 100, trials, 0.95)
+    stated = np.isfinite(mean)
+    # The noise of one person's count exceeds 4 half-widths - 1 with a probability below 1e-6.
+    assert stated.sum(axis=0)[0] <= 2
+    assert stated[:, 2].all()
+    assert (np.where(stated, mean, lower) >= lower).all()
+    assert (np.where(stated, mean, upper) <= upper).all()
+    spread = np.std(mean[:, 2]) / np.sqrt(trials)
+    assert abs(np.mean(mean[:, 2]) - value) < 0.01 * 1000 + norm.isf(1e-6 / 100) * spread
+    assert "left out" in made.metadata()["means"]
+
+
+def test_means_with_missing_values_are_covered() -> None:
+    """Who has no value adds nothing to the sum, so that a mean may lie below all bounds."""
+    income = Numeric("income", [100, 200], outside="other")
+    domain = Domain([Categorical("sex", ["F", "M"]), income])
+    made = nw.plan_sums("income", [["sex"]], Privacy(rho=50), domain)
+    table = pa.table({"sex": ["F"] * 60 + ["M"] * 60, "income": [None] * 90 + [150.0] * 30})
+    frame = made._release(table, None, SeededSource(1)).to_pandas()
+    for row, exact in zip(frame.to_dict("records"), (0.0, 75.0), strict=True):
+        assert row["mean_lower"] <= exact <= row["mean_upper"]
+        assert row["mean"] == pytest.approx(exact, abs=5)
+
+
 def test_bad_sums_are_refused() -> None:
     with pytest.raises(InvalidParameter, match="numeric"):
         nw.plan_sums("sex", BY, Privacy(rho=1), DOMAIN)

@@ -13,6 +13,7 @@ import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.composition import compose_gaussians, loss_distribution_epsilon
+from noisewright.privacy.conversion import zcdp_epsilon
 from noisewright.privacy.gaussian import gaussian_delta
 
 ASKED = ["prefix:8", "identity:8", "total:8"]
@@ -91,3 +92,63 @@ def test_what_several_plans_spend_together() -> None:
     assert together < nw.epsilon_of(mixed, 1e-6) <= together + 0.5 + 1e-3
     with pytest.raises(InvalidParameter, match="one relation"):
         nw.epsilon_of([], 1e-6)
+
+
+PEOPLE = nw.Domain(
+    (nw.Categorical("sex", ("F", "M")), nw.Numeric("age", edges=(0, 50, 100), integer=True))
+)
+EVERY_KIND = {
+    "counts": lambda budget: nw.plan("identity:8", budget),
+    "sums": lambda budget: nw.plan_sums("age", [["sex"], []], budget, PEOPLE),
+    "public counts": lambda budget: nw.plan_sums("age", [[]], budget, PEOPLE),
+    "stream": lambda budget: nw.plan_stream(50, budget),
+}
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_kind_of_plan_spends_what_it_was_given(kind: str, neighbours: str) -> None:
+    """Gaussian releases of any kind are one release of the ratio √(2ρ), exactly."""
+    made = EVERY_KIND[kind](Privacy(rho=0.1, neighbours=neighbours))
+    for plans, rho in (([made], 0.1), ([made, made], 0.2)):
+        for delta in (1e-6, 1e-18, 1e-200):
+            epsilon = nw.epsilon_of(plans, delta)
+            assert epsilon <= zcdp_epsilon(rho, delta)
+            assert gaussian_delta(epsilon, np.sqrt(2 * rho) * (1 - 1e-7)) <= delta
+            assert gaussian_delta(epsilon, np.sqrt(2 * rho) * (1 + 1e-7)) > delta
+    if kind != "stream":
+        pure = EVERY_KIND[kind](Privacy(epsilon=0.5, neighbours=neighbours))
+        assert nw.epsilon_of([pure], 1e-9, "zcdp") == pytest.approx(0.5, rel=1e-9)
+
+
+def test_reports_without_a_curator_add_up() -> None:
+    told = nw.plan("identity:4", Privacy(epsilon=1, neighbours="replace-one"), model="local")
+    counted = nw.plan("identity:4", Privacy(epsilon=0.5, neighbours="replace-one"))
+    assert nw.epsilon_of([told], 1e-9) == told.privacy.epsilon
+    assert nw.epsilon_of([told, counted], 1e-9, "zcdp") == pytest.approx(1.5)
+    with pytest.raises(InvalidParameter, match="one relation"):
+        nw.epsilon_of([told, nw.plan("identity:4", Privacy(epsilon=1))], 1e-9)
+
+
+@pytest.mark.parametrize("rho", [0.02, 1.0, 1e4, 1e8])
+def test_large_budgets_end_and_mixtures_are_above_the_truth(rho: float) -> None:
+    """Beside a Gaussian release, the least private pure one shifts its loss by ±ε."""
+    pytest.importorskip("dp_accounting")
+    first, second = nw.plan("identity:8", Privacy(rho=rho)), nw.plan("total:8", Privacy(epsilon=1))
+    delta, ratio = 1e-6, float(np.sqrt(2 * rho))
+    epsilon = nw.epsilon_of([first, second], delta)
+    assert epsilon <= nw.epsilon_of([first], delta) + 1 + 1e-9
+    odds = np.e / (1 + np.e)
+    exact = odds * gaussian_delta(epsilon - 1, ratio) + (1 - odds) * gaussian_delta(
+        epsilon + 1, ratio
+    )
+    assert exact <= delta * (1 + 1e-6)
+
+
+def test_delta_of_several_plans_is_checked() -> None:
+    made = nw.plan("identity:4", Privacy(rho=1))
+    for delta in (0, 1, float("nan"), -1e-9):
+        with pytest.raises(InvalidParameter, match="delta"):
+            nw.epsilon_of([made], delta)
+    with pytest.raises(InvalidParameter, match="accounting"):
+        nw.epsilon_of([made], 1e-9, "renyi")  # type: ignore[arg-type]

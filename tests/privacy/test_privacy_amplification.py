@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.amplification import (
@@ -15,7 +16,12 @@ from noisewright.privacy.amplification import (
     shuffled,
     shuffled_delta,
 )
-from oracles.shuffle_oracles import randomized_response, worst_delta
+from oracles.shuffle_oracles import (
+    randomized_response,
+    staircase,
+    worst_binary_delta,
+    worst_delta,
+)
 
 
 @pytest.mark.parametrize("local", [0.5, 1.0, 3.0])
@@ -42,6 +48,56 @@ def test_delta_covers_any_private_strategy(seed: int, local: float, people: int)
     assert (strategy.max(axis=1) <= np.exp(local) * strategy.min(axis=1) * (1 + 1e-12)).all()
     epsilon = float(random.uniform(0, local))
     assert worst_delta(strategy, people, epsilon) <= shuffled_delta(local, people, epsilon) + 1e-14
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    values=st.integers(2, 3),
+    local=st.floats(0.2, 6),
+    people=st.integers(2, 5),
+    fraction=st.floats(0, 1),
+)
+def test_delta_covers_strategies_with_extreme_ratios(
+    seed: int, values: int, local: float, people: int, fraction: float
+) -> None:
+    exact = worst_delta(staircase(seed, values, local), people, fraction * local)
+    assert exact <= shuffled_delta(local, people, fraction * local) * (1 + 1e-9) + 1e-13
+
+
+def check_large_local_epsilons(step: float) -> None:
+    for people in (5, 20):
+        for local in np.arange(18, 40.01, step).tolist():
+            for delta in (1e-6, 1e-9, 1e-12):
+                epsilon = shuffled(local, people, delta).epsilon
+                assert epsilon is not None
+                assert worst_binary_delta(people, local, epsilon) <= delta, (people, local, delta)
+
+
+def test_the_stated_epsilon_holds_at_large_local_epsilons() -> None:
+    """Randomized response between two values, enumerated in sixty digits."""
+    check_large_local_epsilons(1.5)
+
+
+@pytest.mark.slow
+def test_the_stated_epsilon_holds_at_all_large_local_epsilons() -> None:
+    check_large_local_epsilons(0.2)
+
+
+def test_the_bound_is_near_randomized_response() -> None:
+    """A thousand people with two values, all others alike: no more than a seventh is given away."""
+    local, people, delta = 4.0, 1000, 1e-6
+    lie = 1 / (1 + np.exp(local))
+    others = np.append(binom.pmf(np.arange(people), people - 1, lie), 0.0)
+    one_more = np.roll(others, 1)
+    p, q = (1 - lie) * one_more + lie * others, lie * one_more + (1 - lie) * others
+
+    def exact(epsilon: float) -> float:
+        return float(max(np.maximum(a - np.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))))
+
+    epsilon = shuffled(local, people, delta).epsilon
+    assert epsilon is not None
+    assert exact(epsilon) <= delta < exact(epsilon * 6 / 7)
 
 
 @settings(max_examples=20, deadline=None)

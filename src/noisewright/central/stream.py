@@ -14,11 +14,14 @@ import os
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.central.position import Position
+from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.norm.prefix import BAND, Kind, StreamFactorization, stream_factorization
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
@@ -52,9 +55,13 @@ class StreamPlan:
         """Standard deviation of the answer at every step, in counts."""
         return self.noise * self.factorization.errors
 
-    def start(self) -> Stream:
-        """Begin a stream; its noise comes from the operating system."""
-        return Stream(self, None)
+    def start(self, position: str | Path | None = None) -> Stream:
+        """Begin a stream, which spends the budget; its noise comes from the operating system.
+
+        A stream that is to be stored and restored needs a `position`: a new folder that keeps, on
+        disk, how many steps were answered. Without one it lives and ends with this process.
+        """
+        return Stream(self, None, None if position is None else Position(position))
 
 
 def plan_stream(
@@ -86,11 +93,16 @@ def sensitivity(factorization: StreamFactorization, grid_bits: int, neighbours: 
 
 
 class Stream:
-    """A running stream. It holds sums of past increments, so it is as private as the data."""
+    """A running stream. It holds sums of past increments, so it is as private as the data.
 
-    def __init__(self, plan: StreamPlan, source: ByteSource | None) -> None:
-        self._plan, self._source = plan, source
-        self._step = 0
+    No step is answered twice: with fresh noise each time, the answers' mean would tell the count.
+    """
+
+    def __init__(
+        self, plan: StreamPlan, source: ByteSource | None, position: Position | None = None
+    ) -> None:
+        self._plan, self._source, self._position = plan, source, position
+        self._step = self._claimed = 0
         self._answer = 0.0
         self._process = os.getpid()
         self._noise: deque[int] = deque()
@@ -105,12 +117,13 @@ class Stream:
 
     def step(self, increment: int) -> float:
         """Take the exact count of this step and return the private running count."""
-        if isinstance(increment, bool) or int(increment) != increment:
+        if not _is_whole(increment):
             raise InvalidParameter("increment", "?", "must be a whole number", "count people")
         if self._step == self._plan.factorization.steps:
             raise OutOfReach(
                 f"the stream was planned for {self._step} steps; plan a longer one beforehand"
             )
+        self._claim()
         if not self._noise or self._process != os.getpid():
             self._refill()
         length = self._lengths.popleft()
@@ -121,8 +134,28 @@ class Stream:
         self._step += 1
         return self._answer
 
+    def _claim(self) -> None:
+        """Take this step before anything is measured; whatever fails later, it stays taken."""
+        if self._claimed != self._step:
+            raise NoisewrightError(
+                "a step of this stream was interrupted; start a new one with a budget of its own"
+            )
+        if self._position is not None:
+            self._position.claim(self._step)
+        elif self._process != os.getpid():
+            raise NoisewrightError(
+                "a stream without a position goes on only in the process that started it, lest two"
+                " copies answer one step; start it with start(position=...)"
+            )
+        self._claimed += 1
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out noise not yet used: two copies that share it would show what they differ in."""
+        if self._position is None:
+            raise NoisewrightError(
+                "a stream without a position is neither copied nor stored, lest a copy answer a"
+                " step again; start it with start(position=...)"
+            )
         return {**self.__dict__, "_noise": deque(), "_lengths": deque()}
 
     def _refill(self) -> None:
@@ -184,6 +217,12 @@ class _Band:
         now = measured - sum(map(float.__mul__, self.coefficients, self.estimates))
         self.estimates.appendleft(now)
         return now
+
+
+def _is_whole(increment: object) -> bool:
+    if isinstance(increment, bool) or not isinstance(increment, Real):
+        return False
+    return math.isfinite(increment) and math.floor(increment) == increment
 
 
 def _fixed(value: float) -> int:

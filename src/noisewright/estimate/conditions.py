@@ -11,13 +11,23 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter
 from noisewright.workload.base import FloatArray
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """Answers that agree with the declared values, and their standard errors."""
+    """Answers that agree with the declared values, their standard errors, and how they came."""
 
     answers: FloatArray
     std: FloatArray
+    places: tuple[int, ...]
+    gain: FloatArray
+
+    def errors(self, before: FloatArray) -> FloatArray:
+        """What is left of errors (queries × draws) that the answers had before."""
+        left = np.asarray(before - self.gain @ before[list(self.places)])
+        left[self.std == 0] = 0.0
+        return left
 
 
 def condition(
@@ -43,7 +53,9 @@ def condition(
     left = variances - np.einsum("ij,ij->i", gain, cross[:, kept])
     better[list(numbers)] = declared
     left[list(numbers)] = 0.0
-    return Conditioned(better, np.sqrt(np.maximum(left, 0.0)))
+    # What is left of answers that the declared values determine is rounding.
+    std = np.sqrt(np.where(left > _ROUNDING * variances, left, 0.0))
+    return Conditioned(better, std, tuple(places), gain)
 
 
 def check_agreement(

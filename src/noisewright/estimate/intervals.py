@@ -16,6 +16,8 @@ from noisewright.errors import InvalidParameter
 FloatArray = npt.NDArray[np.float64]
 Sampler = Callable[[int, np.random.Generator], FloatArray]
 """Draws `(count, queries)` joint errors, every query scaled to unit variance (or all zero)."""
+ErrorMap = Callable[[FloatArray], FloatArray]
+"""What becomes of errors `(queries, draws)`, linearly."""
 
 _SURE = 0.99
 _BLOCK_ENTRIES = 2**22

@@ -20,6 +20,7 @@ from noisewright.central.variance import mean_error, query_variances
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import (
+    ErrorMap,
     normal_multiplier,
     sidak_multiplier,
     simultaneous_multiplier,
@@ -121,11 +122,18 @@ class CentralPlan:
 
     @cached_property
     def _multiplier(self) -> float:
+        return self.joint_multiplier(np.sqrt(self.variances))
+
+    def joint_multiplier(self, std: FloatArray, change: ErrorMap | None = None) -> float:
+        """Standard errors either side that cover all answers at once with 95 % probability.
+
+        `change` is the linear map that post-processing makes of all errors (queries × draws), and
+        `std` what it leaves of them.
+        """
         if self.workload.queries > _SIMULATED_QUERIES:
             if self.privacy.kind == "pure":  # Šidák's inequality is Gaussian: the union bound
                 return laplace_multiplier(1 - (1 - LEVEL) / self.workload.queries)
             return sidak_multiplier(self.workload.queries, LEVEL)
-        std = np.sqrt(self.variances)
         safe = np.where(std > 0, std, 1.0)
 
         def errors(draws: int, rng: np.random.Generator) -> FloatArray:
@@ -135,7 +143,8 @@ class CentralPlan:
                     self.strategy.blocks, self.strategy.laws(self.law), strict=True
                 )
             ]
-            return (self.answer(noise) / safe[:, None]).T
+            drawn = self.answer(noise)
+            return ((drawn if change is None else change(drawn)) / safe[:, None]).T
 
         # Public simulation of the error law: nothing here touches data, so a fixed seed is right
         # and makes a plan's forecast reproducible.

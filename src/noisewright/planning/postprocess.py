@@ -13,20 +13,26 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.conditions import check_agreement, condition, fixes_total
-from noisewright.planning.central import CentralPlan
+from noisewright.estimate.conditions import Conditioned, check_agreement, condition, fixes_total
+from noisewright.planning.central import LEVEL, CentralPlan
 from noisewright.planning.fitting import Declared, by_tables, check_fit, fitted, only_sums
 from noisewright.planning.release import Bounds, Release
+from noisewright.privacy.rules import number
 from noisewright.workload.base import FloatArray
 
 _CROSS_LIMIT = 2**26
 _CONDITION_CELLS = 2**20
+_LARGEST_COUNT = 2.0**53
+_REMEDY = "declare numbers that are known from elsewhere"
 
 EFFECTS = {
     "invariants": "declared values are exact; other intervals are narrowed by conditioning on them",
     "non_negative": "intervals before the fit, cut at zero and widened to hold the answer",
     "integer": "intervals before rounding, widened to hold the answer",
-    "suppress": "answers with too large a relative standard error are left out, with intervals",
+    "suppress": "answers with too large a relative standard error are left out; whether an answer "
+    "is kept depends on its noise, so intervals for each answer by itself no longer hold: both "
+    "pairs of columns give those for all answers at once, of which all kept ones hold together "
+    "with the stated probability, whatever is left out (not for one answer given that it is kept)",
 }
 
 
@@ -51,17 +57,20 @@ def post_process(
     data; those that fix the number of people need replace-one neighbours. `non_negative` fits one
     non-negative histogram, so all answers stay consistent (in domains of more than 2^20
     cells: tables of counts that agree); `integer` makes it one of whole numbers with the
-    same total. `suppress` leaves out answers whose standard error exceeds that share.
+    same total. `suppress` leaves out answers whose standard error exceeds that share; the
+    intervals of the others are then those that hold for all answers at once.
     """
     check_steps(
         plan, invariants=invariants, non_negative=non_negative or integer, suppress=suppress
     )
     answers, std = release.answers.copy(), release.std.copy()
     declared: Declared = np.zeros((0, 0)), np.zeros(0)
+    half, wide = release.halfwidth, release.simultaneous_halfwidth
     if invariants:
-        answers, std, declared = _condition(plan, release, dict(invariants))
-    scale = np.divide(std, release.std, out=np.zeros_like(std), where=release.std > 0)
-    half, wide = release.halfwidth * scale, release.simultaneous_halfwidth * scale
+        better, declared = _condition(plan, release, invariants)
+        answers, std = better.answers, better.std
+        half = plan.halfwidth_multiplier(LEVEL) * std
+        wide = plan.joint_multiplier(std, better.errors) * std  # of the errors that are left
     centre = answers
     if non_negative or integer:
         answers = fitted(plan, answers, std, declared, integer)
@@ -73,6 +82,7 @@ def post_process(
     chosen |= {"integer": integer, "suppress": suppress}
     if suppress is not None:
         answers, std, bounds = _suppressed(answers, std, bounds, suppress)
+        half = wide
     steps = {name: value for name, value in chosen.items() if value not in (False, None, {})}
     effects = {name: EFFECTS[name] for name in steps}
     if (non_negative or integer) and by_tables(plan):
@@ -124,15 +134,18 @@ def _declared(
             f"declared values are checked over at most {_CONDITION_CELLS} cells; "
             f"plan tables of fewer attributes"
         )
-    labels = {label: number for number, label in enumerate(plan.labels())}
+    labels = {label: k for k, label in enumerate(plan.labels())}
     unknown = [label for label in invariants if label not in labels]
     if unknown:
         raise InvalidParameter(
             "invariants", unknown[0], "is no query of the release", "use a label as it is released"
         )
+    values = [float(number("invariants", v, _REMEDY)) for v in invariants.values()]
+    if max(map(abs, values)) > _LARGEST_COUNT:
+        raise InvalidParameter("invariants", values, "must lie within ±2^53", _REMEDY)
     numbers = [labels[label] for label in invariants]
     rows = np.concatenate([plan.plain_workload.rows(k, k + 1) for k in numbers])
-    return numbers, rows, np.array([float(value) for value in invariants.values()])
+    return numbers, rows, np.array(values)
 
 
 def _possible(plan: CentralPlan) -> npt.NDArray[np.bool_] | None:
@@ -142,11 +155,11 @@ def _possible(plan: CentralPlan) -> npt.NDArray[np.bool_] | None:
 
 def _condition(
     plan: CentralPlan, release: Release, invariants: Mapping[str, float]
-) -> tuple[FloatArray, FloatArray, Declared]:
+) -> tuple[Conditioned, Declared]:
     numbers, rows, declared = _declared(plan, invariants)
     cross = covariance_with(plan, numbers)
-    found = condition(release.answers, release.std**2, cross, numbers, rows, declared)
-    return found.answers, found.std, (rows, declared)
+    better = condition(release.answers, release.std**2, cross, numbers, rows, declared)
+    return better, (rows, declared)
 
 
 def _check_cross(plan: CentralPlan) -> None:
@@ -160,11 +173,11 @@ def covariance_with(plan: CentralPlan, numbers: list[int]) -> FloatArray:
     _check_cross(plan)
     strategy = plan.strategy
     result = np.zeros((plan.workload.queries, len(numbers)))
-    for number, (block, law) in enumerate(
+    for place, (block, law) in enumerate(
         zip(strategy.blocks, strategy.laws(plan.law), strict=True)
     ):
         units = [np.zeros((b.rows, block.rows)) for b in strategy.blocks]
-        units[number] = np.eye(block.rows)
+        units[place] = np.eye(block.rows)
         part = plan.answer(units)
         result += law.variance * (part @ part[numbers].T)
     return result
@@ -182,13 +195,11 @@ def _around(
 def _suppressed(
     answers: FloatArray, std: FloatArray, bounds: Bounds, share: float
 ) -> tuple[FloatArray, FloatArray, Bounds]:
+    """Only what holds for all answers at once holds for those that their own noise picked out."""
     hidden = std > share * np.abs(answers)
 
     def masked(values: FloatArray) -> FloatArray:
         return np.where(hidden, np.nan, values)
 
-    kept = Bounds(
-        (masked(bounds.each[0]), masked(bounds.each[1])),
-        (masked(bounds.all[0]), masked(bounds.all[1])),
-    )
-    return masked(answers), masked(std), kept
+    kept = masked(bounds.all[0]), masked(bounds.all[1])
+    return masked(answers), masked(std), Bounds(kept, kept)

@@ -40,11 +40,20 @@ _COLUMNS = (
     "table", "group", "count", "count_std", "sum", "sum_std", "sum_lower", "sum_upper",
     "mean", "mean_lower", "mean_upper",
 )  # fmt: skip
+_CLEAR = 4  # half-widths that a count must be for a ratio to it to be stated
+MEANS = (
+    "sum over count, whoever lacks a value adding nothing to the sum; left out where the noisy "
+    "count is below four times its own half-width; intervals are given for every group and hold "
+    "for each group of at least one person, though not given that its mean is stated"
+)
 
 
 @dataclass(frozen=True, eq=False)
 class SumsRelease:
-    """Counts, sums and means by group; intervals hold for each answer with 95 % probability."""
+    """Counts, sums and means by group; intervals hold for each answer with 95 % probability.
+
+    Means of groups whose noisy count is below four times its own half-width are left out.
+    """
 
     table: pa.Table
     metadata: Mapping[str, Any]
@@ -107,8 +116,12 @@ class SumsPlan:
     def reach(self) -> int:
         """The most one person's centred value can be: the width, or what a missing value gives."""
         low, high = self._ends
-        missing = len(self._attribute.declared_labels) < self._attribute.size
-        return max(high - low, abs(low + high) if missing else 0, 1)
+        return max(high - low, abs(low + high) if self._may_miss else 0, 1)
+
+    @property
+    def _may_miss(self) -> bool:
+        """Whether people can be without a value, or outside of those declared."""
+        return len(self._attribute.declared_labels) < self._attribute.size
 
     @cached_property
     def shares(self) -> tuple[float, float]:
@@ -204,6 +217,7 @@ class SumsPlan:
             "shares": dict(zip(names, self.shares, strict=True)),
             "measurements": 2 * self.groups.strategy.measurements,
             "ratio": self.ratios(),
+            "means": MEANS,
         }
 
     def ratios(self) -> dict[str, float | None]:
@@ -243,25 +257,30 @@ class SumsPlan:
         tables = self.groups.tables()
         names = np.repeat([t.name for t in tables], [t.queries for t in tables])
         columns = [names, self.groups.labels(), counts, count_std, sums, sum_std]
-        columns += [sums - width, sums + width, mean, mean_low, mean_high]
+        stated = pa.array(mean, mask=np.isnan(mean))
+        columns += [sums - width, sums + width, stated, mean_low, mean_high]
         return pa.table(dict(zip(_COLUMNS, columns, strict=True)))
 
     def _means(self, counts: FloatArray, centred: FloatArray) -> tuple[FloatArray, ...]:
-        """Ratios with intervals from both parts, each held at half the allowed misses."""
+        """Ratios with intervals from both parts, each held at half the allowed misses.
+
+        A ratio to a count that noise may have made says nothing, and its expectation is far off: a
+        mean is stated only where the count is at least four times its own half-width. Intervals are
+        stated for every group; a group that has a mean has somebody in it.
+        """
         low, high = (end * self.unit for end in self._ends)
         middle = (low + high) / 2
         split = self.groups.halfwidth_multiplier(1 - (1 - LEVEL) / 2)
         count_std, _ = self.errors
         raw = np.concatenate(query_variances(self.groups.strategy, self.groups.terms, self.laws[1]))
         half, spread = split * count_std, split * np.sqrt(raw)
-        fewest, most = np.maximum(counts - half, 0.0), np.maximum(counts + half, 0.0)
-        ends: list[FloatArray] = []
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = middle + self.unit / 2 * centred / np.where(counts > 0, counts, np.nan)
-            for side in (centred - spread, centred + spread):
-                by = np.where((side < 0) == (len(ends) == 0), fewest, most)
-                ends.append(middle + self.unit / 2 * side / by)
-        mean = np.where(np.isfinite(mean), np.clip(mean, low, high), middle)
-        lower = np.where(np.isfinite(ends[0]), np.clip(ends[0], low, high), low)
-        upper = np.where(np.isfinite(ends[1]), np.clip(ends[1], low, high), high)
-        return mean, np.minimum(lower, mean), np.maximum(upper, mean)
+        fewest, most = np.maximum(counts - half, 1.0), np.maximum(counts + half, 1.0)
+        lower, upper = centred - spread, centred + spread
+        lower = middle + self.unit / 2 * lower / np.where(lower < 0, fewest, most)
+        upper = middle + self.unit / 2 * upper / np.where(upper < 0, most, fewest)
+        known = (counts > 0) & (counts >= _CLEAR * half)
+        mean = middle + self.unit / 2 * centred / np.where(known, counts, np.nan)
+        if self._may_miss:  # who has no value adds nothing to the sum and one to the count
+            low, high = min(low, 0.0), max(high, 0.0)
+        mean, lower, upper = (np.clip(end, low, high) for end in (mean, lower, upper))
+        return mean, np.fmin(lower, mean), np.fmax(upper, mean)

@@ -14,15 +14,20 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisewright.central.stream import StreamPlan, sensitivity
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
+from noisewright.planning.local import LocalPlan
 from noisewright.planning.make import plan
+from noisewright.planning.sums import SumsPlan
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.composition import compose, loss_distribution_epsilon
-from noisewright.privacy.conversion import pure_to_zcdp, zcdp_epsilon
-from noisewright.privacy.rounding import float_above, float_below
+from noisewright.privacy.composition import compose_gaussians, loss_distribution_epsilon
+from noisewright.privacy.conversion import gaussian_rho, pure_to_zcdp, zcdp_epsilon
+from noisewright.privacy.gaussian import gaussian_epsilon
+from noisewright.privacy.rounding import float_above, float_below, sum_above
+from noisewright.privacy.rules import probability
 from noisewright.workload import Workload
 
 
@@ -72,31 +77,82 @@ def plan_together(
 
 
 def epsilon_of(
-    plans: Sequence[CentralPlan], delta: float, accounting: Literal["loss", "zcdp"] = "loss"
+    plans: Sequence[CentralPlan | SumsPlan | StreamPlan | LocalPlan],
+    delta: float,
+    accounting: Literal["loss", "zcdp"] = "loss",
 ) -> float:
     """The ε at `delta` of releasing every one of these plans once, about the same people.
 
-    By privacy loss distributions (extra `accounting`), which add up Gaussian and Laplace releases
-    most tightly, or by zCDP, which needs nothing else.
+    Counts, sums, streams and reports without a curator add up. The least of all bounds that hold is
+    returned, rounded up: exact for Gaussian releases alone, zCDP, and ε added up. Mixtures are also
+    read by privacy loss distributions (extra `accounting`), unless "zcdp" asks for no extra.
     """
-    relations = sorted({made.privacy.neighbours for made in plans})
+    probability("delta", delta)
+    if accounting not in ("loss", "zcdp"):
+        raise InvalidParameter("accounting", accounting, "must be loss or zcdp")
+    relations = sorted({_privacy(made).neighbours for made in plans})
     if len(relations) != 1:
         raise InvalidParameter(
             "plans", relations, "must be for one relation of neighbours", "give at least one plan"
         )
-    ratios = [
-        float_above(Fraction(made.sensitivity) / Fraction(made.law.scale))
-        for made in plans
-        if made.privacy.kind != "pure"
-    ]
-    pure = [made.privacy for made in plans if made.privacy.kind == "pure"]
-    if accounting == "loss":
-        return loss_distribution_epsilon(delta, ratios=ratios, releases=pure)
-    spent = [float_above(Fraction(ratio) ** 2 / 2) for ratio in ratios]
-    rhos = [Privacy(rho=rho, neighbours=plans[0].privacy.neighbours) for rho in spent]
-    whole = compose([*rhos, *pure])
-    rho = whole.rho if whole.rho is not None else pure_to_zcdp(whole.epsilon or 0.0)
-    return min(zcdp_epsilon(rho, delta), whole.epsilon or float("inf"))
+    ratios: list[float] = []
+    others: list[Privacy] = []
+    for made in plans:
+        gaussian, promised = _spent(made)
+        ratios += gaussian
+        others += promised
+    pure = [release for release in others if release.kind == "pure"]
+    approximate = [release for release in others if release.kind != "pure"]
+    left = Fraction(delta) - sum((Fraction(release.delta or 0) for release in others), Fraction(0))
+    if left <= 0:
+        raise InvalidParameter(
+            "delta", delta, "is below what the plans themselves spend", "give a larger one"
+        )
+    bounds = _bounds(ratios, pure, approximate, float_below(left))
+    if accounting == "loss" and len(others) + bool(ratios) > 1 and others:
+        bounds.append(loss_distribution_epsilon(delta, ratios=ratios, releases=others))
+    return min(bounds)
+
+
+def _bounds(
+    ratios: list[float], pure: list[Privacy], approximate: list[Privacy], delta: float
+) -> list[float]:
+    """Every ε that follows without an extra; `delta` is what approximate guarantees leave of it."""
+    added = [release.epsilon or 0.0 for release in (*pure, *approximate)]
+    if not ratios:
+        exact = [sum_above(added)]
+    else:
+        exact = [sum_above([gaussian_epsilon(delta, compose_gaussians(ratios)), *added])]
+    rhos = [gaussian_rho(ratio) for ratio in ratios]
+    rhos += [pure_to_zcdp(release.epsilon or 0.0) for release in pure]
+    if not rhos:
+        return exact
+    beside = [release.epsilon or 0.0 for release in approximate]
+    return [*exact, sum_above([zcdp_epsilon(sum_above(rhos), delta), *beside])]
+
+
+def _privacy(made: CentralPlan | SumsPlan | StreamPlan | LocalPlan) -> Privacy:
+    return made.groups.privacy if isinstance(made, SumsPlan) else made.privacy
+
+
+def _spent(
+    made: CentralPlan | SumsPlan | StreamPlan | LocalPlan,
+) -> tuple[list[float], list[Privacy]]:
+    """Ratios of Gaussian measurements, and other guarantees, told by the noise itself."""
+    privacy = _privacy(made)
+    if isinstance(made, LocalPlan):
+        return [], [privacy]
+    if isinstance(made, StreamPlan):
+        moved = sensitivity(made.factorization, made.grid_bits, privacy.neighbours)
+        parts = [(moved, made.law)]
+    elif isinstance(made, SumsPlan):
+        parts = list(zip(made.sensitivities, made.laws, strict=True))
+    else:
+        parts = [(made.sensitivity, made.law)]
+    shares = [float_above(Fraction(moved) / Fraction(law.scale)) for moved, law in parts if moved]
+    if privacy.kind != "pure":
+        return shares, []
+    return [], [Privacy(epsilon=share, neighbours=privacy.neighbours) for share in shares]
 
 
 def _splittable(privacy: Privacy) -> Privacy:

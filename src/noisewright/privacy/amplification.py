@@ -1,30 +1,34 @@
 """What local reports promise together once a shuffler has mixed them (an extra, never instead).
 
-Everybody's ε₀-private randomizer R is at least e^-ε₀ (R(x) + R(x'))/2 for the two values x, x' that
-one person may hold, so each of the others is a *clone* of that person with probability e^-ε₀:
-a sample of Q or Q', equally likely, where R(x) = (e^ε₀ Q + Q')/(e^ε₀ + 1) and R(x') likewise.
-Shuffled, the reports say no more than how many samples of Q and of Q' they hold (Feldman, McMillan
-and Talwar, "Hiding among the clones", 2021). With C ~ Bin(people - 1, e^-ε₀), A ~ Bin(C, 1/2) and
-D = 1 with probability e^ε₀/(e^ε₀ + 1), the divergence between (A + D, C - A + 1 - D) and its mirror
-image is the exact δ of that argument; it is summed here, and Theorem 3.1 bounds it in closed form.
+Whatever the ε₀-private randomizer, each of the others hides one person like a *clone*: with chance
+2/(e^ε₀ + 1) their report is one of two, equally likely, which that person sends with the odds of
+randomized response between two values (Feldman, McMillan and Talwar, "Stronger privacy
+amplification by shuffling", 2022; `docs/concepts/shuffling.md` holds a proof of this very bound).
+With C ~ Bin(people - 1, 2/(e^ε₀ + 1)), A ~ Bin(C, 1/2) and D = 1 with probability e^ε₀/(e^ε₀ + 1),
+the divergence between (A + D, C - A + 1 - D) and its mirror image is the δ of that argument; it is
+summed here. Theorem 3.1 of "Hiding among the clones" (2021) bounds a weaker one in closed form.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import sqrt
+from math import exp, expm1, log, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.rounding import float_above
 from noisewright.privacy.rules import positive, probability
 
 _GROUPS = 1024  # numbers of clones told apart; more of them are grouped to the safe side
 _PRECISION = 1e-6  # of ε
 _FLOAT_SLACK = 1e-9  # relative; measured error of the binomial tails: 1e-11 at 3e8 tosses
 _MOST_PEOPLE = 10**10
+_LEAST_DELTA = 1e-300  # added to every δ: binomial tails below it may have vanished
+_LEAST_EPSILON = 1e-100
+_LARGEST_EPSILON = 600.0  # δ falls in ε, so that the δ at this ε speaks for all larger ones
 
 
 def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
@@ -32,10 +36,9 @@ def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
 
     Neighbours are replace-one, as in the local model. The result never exceeds the local ε.
     """
-    _checked(local_epsilon, people)
     probability("delta", delta)
-    low, high = 0.0, float(local_epsilon)
-    while high - low > _PRECISION * high and high > _PRECISION * delta:
+    low, high = 0.0, _checked(local_epsilon, people)[0]
+    while high - low > _PRECISION * high and high > max(_PRECISION * delta, _LEAST_EPSILON):
         middle = (low + high) / 2
         enough = shuffled_delta(local_epsilon, people, middle) <= delta
         low, high = (low, middle) if enough else (middle, high)
@@ -46,12 +49,12 @@ def closed_form_epsilon(local_epsilon: float, people: int, delta: float) -> floa
     """Return the ε of Theorem 3.1, which asks for ε₀ <= ln(people/(16 ln(2/δ)))."""
     epsilon, size = _checked(local_epsilon, people)
     probability("delta", delta)
-    if np.exp(epsilon) > size / (16 * np.log(2 / delta)):
+    if epsilon > log(size / (16 * (log(2) - log(delta)))):
         raise InvalidParameter(
             "people", people, "is too few for the closed form", "use the numerical bound"
         )
     growth = np.exp(epsilon)
-    spread = 8 * np.sqrt(growth * np.log(4 / delta) / size) + 8 * growth / size
+    spread = 8 * np.sqrt(growth * (log(4) - log(delta)) / size) + 8 * growth / size
     return float(np.log1p(np.tanh(epsilon / 2) * spread)) * (1 + _FLOAT_SLACK)
 
 
@@ -60,16 +63,17 @@ def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:
     local, size = _checked(local_epsilon, people)
     if epsilon >= local:
         return 0.0
-    clones, weights, missing = _clone_groups(size - 1, float(np.exp(-local)))
-    deltas = _delta_with_clones(clones, local, epsilon)
-    return min(1.0, float(weights @ deltas) + missing)
+    local = max(local, _LEAST_EPSILON)  # what is private by less is private by more
+    clones, weights, missing = _clone_groups(size - 1, 2 * exp(-local) / (1 + exp(-local)))
+    deltas = _delta_with_clones(clones, local, min(epsilon, _LARGEST_EPSILON))
+    return min(1.0, float(weights @ deltas) + missing + _LEAST_DELTA)
 
 
 def _checked(local_epsilon: float, people: int) -> tuple[float, int]:
-    positive("local_epsilon", local_epsilon, "amplification starts from a pure local guarantee")
+    local = positive("local_epsilon", local_epsilon, "amplification starts from a pure guarantee")
     if isinstance(people, bool) or not isinstance(people, int) or not 1 <= people <= _MOST_PEOPLE:
         raise InvalidParameter("people", people, "must be a whole number from 1 to 10^10")
-    return float(local_epsilon), people
+    return float_above(local), people
 
 
 @lru_cache(maxsize=64)
@@ -99,11 +103,13 @@ def _delta_with_clones(
 
     With b = Bin(c, 1/2), P(a) = s b(a-1) + (1-s) b(a) and Q(a) = (1-s) b(a-1) + s b(a). As
     b(a-1)/b(a) = a/(c-a+1) rises, P > e^ε Q from some a on, and P - e^ε Q of that set is a
-    difference of two binomial tails.
+    difference of two binomial tails. At a = c + 1 nothing is lost, so rounding must not push the
+    set's edge past it; elsewhere an edge that is off by one moves a term near zero. The factors
+    s - e^ε (1-s) and e^ε s - (1-s) are written so that no digits cancel at large or small ε₀.
     """
-    s = 1 / (1 + np.exp(-local))
-    gain, loss = s - np.exp(epsilon) * (1 - s), np.exp(epsilon) * s - (1 - s)
-    first = np.floor(loss * (clones + 1) / (gain + loss)) + 1
+    s = 1 / (1 + exp(-local))
+    gain, loss = -expm1(epsilon - local) * s, (expm1(epsilon) - expm1(-local)) * s
+    first = np.minimum(np.floor(loss / (gain + loss) * (clones + 1)), clones) + 1
     kept = gain * _fair_tail(first - 1, clones)
     lost = loss * _fair_tail(first, clones)
     divergence: npt.NDArray[np.float64] = np.maximum(kept - lost, 0) + _FLOAT_SLACK * kept

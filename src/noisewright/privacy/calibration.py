@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from fractions import Fraction
 from typing import cast
 
@@ -25,26 +26,40 @@ def calibrate(privacy: Privacy, *, l1: float | None = None, l2: float | None = N
     """
     epsilon = cast("float", privacy.epsilon)  # a Privacy without rho has it
     if privacy.kind == "pure":
-        return _laplace(epsilon, _needed("l1", l1, "pure privacy"))
-    sensitivity = float_above(_needed("l2", l2, "Gaussian noise"))
+        exact = _needed("l1", l1, "pure privacy")
+        return NoiseLaw("discrete-laplace", _drawable(privacy, exact / Fraction(epsilon)))
+    exact = _needed("l2", l2, "Gaussian noise")
     if privacy.rho is not None:
-        sigma = gaussian_sigma_for_rho(privacy.rho, sensitivity)
+        sigma = gaussian_sigma_for_rho(privacy.rho)
     else:
-        sigma = gaussian_sigma(epsilon, cast("float", privacy.delta), sensitivity)
-    return NoiseLaw("rounded-gaussian", sigma)
+        sigma = gaussian_sigma(epsilon, cast("float", privacy.delta))
+    return NoiseLaw("rounded-gaussian", _drawable(privacy, exact * Fraction(sigma)))
 
 
-def _laplace(epsilon: float, l1: Fraction) -> NoiseLaw:
-    scale = float_above(l1 / Fraction(epsilon))
-    if not 1 / SCALE_LIMIT <= scale <= SCALE_LIMIT:
-        least, most = float(l1) / SCALE_LIMIT, float(l1) * SCALE_LIMIT
-        raise InvalidParameter(
-            "epsilon",
-            epsilon,
-            f"needs noise of {scale:.3g} grid steps, and draws are exact from 2^-40 to 2^40",
-            f"choose it between {least:.3g} and {most:.3g}",
+def _drawable(privacy: Privacy, scale: Fraction) -> float:
+    """Return the scale, rounded up, if noise of it can be drawn."""
+    if 1 / SCALE_LIMIT <= scale <= SCALE_LIMIT:
+        return float_above(scale)
+    name = "epsilon" if privacy.rho is None else "rho"
+    remedy = "choose it larger" if scale > 1 else "choose it smaller"
+    if privacy.kind != "approximate":  # the scale falls as 1/ε, or as 1/√ρ
+        power = 1 if privacy.kind == "pure" else 2
+        middle, reach = (
+            Fraction(getattr(privacy, name)) * scale**power,
+            Fraction(SCALE_LIMIT) ** power,
         )
-    return NoiseLaw("discrete-laplace", scale)
+        remedy = f"choose it between {_short(middle / reach)} and {_short(middle * reach)}"
+    raise InvalidParameter(
+        name,
+        getattr(privacy, name),
+        f"needs noise of {_short(scale)} grid steps, and draws are exact from 2^-40 to 2^40",
+        remedy,
+    )
+
+
+def _short(exact: Fraction) -> str:
+    """Return a number in words, even where it is beyond all floats."""
+    return f"{Decimal(exact.numerator) / Decimal(exact.denominator):.3g}"
 
 
 def guarantee(

@@ -17,11 +17,14 @@ from noisewright.privacy.rules import positive, probability
 
 _RELATIVE_BITS = 60  # width of an enclosure of δ relative to δ
 _SMALLEST_BITS = 1100  # δ below 2^-1100 lies under the smallest float
+_COARSE_BITS = 256  # ratios below 2^-256, for which no noise can be drawn, get a coarse bound
 
 
 @lru_cache(maxsize=4096)
 def gaussian_delta_enclosure(epsilon: Fraction, ratio: Fraction) -> tuple[Fraction, Fraction]:
     """Enclose the least δ at which a Gaussian release of this ratio is (ε, δ) private."""
+    if ratio < Fraction(1, 1 << _COARSE_BITS):
+        return Fraction(0), ratio * 2 / 5  # δ is at most that of ε = 0, 2Φ(μ/2) - 1 < 2μ/5
     shift, half = epsilon / ratio, ratio / 2
     a, b = shift - half, shift + half
     if a * a > 2 * _SMALLEST_BITS:

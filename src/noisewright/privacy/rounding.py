@@ -6,11 +6,23 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import inf, isqrt, nextafter
 
+from noisewright.errors import NoisewrightError
+
 
 def float_above(exact: Fraction) -> float:
     """Return the least float that is not below `exact`."""
-    nearest = float(exact)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        raise _out_of_range() from None
     return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
+
+
+def _out_of_range() -> NoisewrightError:
+    return NoisewrightError(
+        "a budget or a sensitivity is so extreme that what follows from it lies beyond all floats;"
+        " choose numbers of ordinary size"
+    )
 
 
 def float_below(exact: Fraction) -> float:
@@ -35,8 +47,12 @@ def bracket(holds: Callable[[float], bool], start: float) -> tuple[float, float]
     low = high = start
     while not holds(low):
         low, high = low / 4, low
+        if low == 0:
+            raise _out_of_range()
     while high == low or holds(high):
         low, high = high, high * 4
+        if high == inf:
+            raise _out_of_range()
     while high > low * (1 + 2.0**-50) and low < (middle := low + (high - low) / 2) < high:
         low, high = (middle, high) if holds(middle) else (low, middle)
     return low, high
