@@ -17,13 +17,31 @@ _FILE_WIDTH = 160
 
 
 def check_output(output: str, *inputs: str) -> None:
-    """Refuse, before any budget is spent, an output that cannot be written or is an input."""
+    """Refuse, before any work is done, an output that cannot be written or is an input."""
     from noisewright.files import check_apart, check_writable
-    from noisewright.planning.release import metadata_path
 
     check_apart(output, *inputs)
     check_writable(output)
-    check_writable(metadata_path(output))
+
+
+def check_recorded(output: str, *inputs: str) -> int:
+    """Refuse, before any budget is spent, answers whose record could not be kept beside them.
+
+    Returns how many times a budget was spent on this output before.
+    """
+    from noisewright.planning.release import metadata_path, read_record, spendings
+
+    check_output(output, *inputs)
+    check_output(str(metadata_path(output)), *inputs)
+    return spendings(read_record(metadata_path(output)))
+
+
+def tell_earlier(spent: int, beside: object) -> None:
+    """Say on standard error that the budget of this run adds to others."""
+    if spent:
+        times = "once" if spent == 1 else f"{spent} times"
+        told = f"note: a budget was spent on this output {times} before; {beside} keeps them all"
+        click.echo(told, err=True)
 
 
 def json_option(command: _Command) -> _Command:

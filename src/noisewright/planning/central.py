@@ -32,7 +32,7 @@ from noisewright.planning.counting import (
     is_histogram,
 )
 from noisewright.planning.forecast import Forecast, certified_ratio
-from noisewright.planning.release import Release, ReleasedTable
+from noisewright.planning.release import Release, ReleasedTable, fresh_name
 from noisewright.planning.zeros import ZeroFit, zero_fit
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
@@ -250,7 +250,7 @@ class CentralPlan:
             halfwidth=self._halfwidth(std),
             simultaneous_halfwidth=self._multiplier * std,
             tables=self.tables(),
-            metadata=self.metadata(),
+            metadata={**self.metadata(), "release": fresh_name()},
             _labels=self.labels,
         )
 

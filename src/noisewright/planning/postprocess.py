@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def post_process(
     effects = {name: EFFECTS[name] for name in steps}
     if (non_negative or integer) and by_tables(plan):
         effects["non_negative"] += TABLE_BY_TABLE
-    record = {"steps": steps, "effects": effects}
+    record = {"steps": steps, "effects": effects, **_earlier(release)}
     return replace(
         release,
         answers=answers,
@@ -87,6 +88,14 @@ def post_process(
         bounds=bounds,
         metadata={**release.metadata, "post_processing": record},
     )
+
+
+def _earlier(release: Release) -> dict[str, Any]:
+    """What was done to the release before, oldest first; nothing where nothing was."""
+    before = dict(release.metadata.get("post_processing", {}))
+    if not before:
+        return {}
+    return {"history": [*before.pop("history", []), before]}
 
 
 def check_steps(

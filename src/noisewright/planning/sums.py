@@ -24,7 +24,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.planning.central import LEVEL, CentralPlan
 from noisewright.planning.counting import Counter
 from noisewright.planning.forecast import certified_ratio
-from noisewright.planning.release import write_answers
+from noisewright.planning.release import fresh_name, write_answers
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import float_above
@@ -189,7 +189,8 @@ class SumsPlan:
             noise = strategy.draw(law, source)
             noisy = [(e + n).astype(np.float64) for e, n in zip(exact, noise, strict=True)]
             answers.append(self.groups.answer(noisy))
-        return SumsRelease(self._table(answers[0], answers[1]), self.metadata())
+        metadata = {**self.metadata(), "release": fresh_name()}
+        return SumsRelease(self._table(answers[0], answers[1]), metadata)
 
     def metadata(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""
