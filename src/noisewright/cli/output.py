@@ -44,6 +44,25 @@ def tell_earlier(spent: int, beside: object) -> None:
         click.echo(told, err=True)
 
 
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Say on standard error, as one line each, what Python would print with lines of code."""
+    import warnings
+
+    from noisewright.errors import DeclarationWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DeclarationWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, DeclarationWarning):
+            click.echo(f"warning: {warning.message}", err=True)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
 def json_option(command: _Command) -> _Command:
     """Add `--json`, received as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")(

@@ -14,6 +14,7 @@ from noisewright.cli.output import (
     print_table,
     progress,
     tell_earlier,
+    told_warnings,
 )
 
 SHOWN = 20
@@ -61,7 +62,7 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     after = _post_processing(loaded, choices)
     if choices["levels"]:
         check_quantiles(loaded, choices["levels"])
-    with progress("counting and adding noise"):
+    with told_warnings(), progress("counting and adding noise"):
         plain = loaded.release(table)
         released = nw.post_process(loaded, plain, **after) if after else plain
         beside = released.write(output)

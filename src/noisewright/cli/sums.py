@@ -13,6 +13,7 @@ from noisewright.cli.output import (
     print_table,
     progress,
     tell_earlier,
+    told_warnings,
 )
 
 
@@ -66,7 +67,7 @@ def sums(
     if table is None or output is None:
         _forecast(made, as_json)
         return
-    with progress("counting and adding noise"):
+    with told_warnings(), progress("counting and adding noise"):
         released = made.release(table)
         beside = released.write(output)
     tell_earlier(spent, beside)

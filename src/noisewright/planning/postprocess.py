@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.conditions import check_agreement, condition, fixes_total
+from noisewright.estimate.conditions import check_agreement, condition, tells_total
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.fitting import Declared, by_tables, check_fit, fitted, only_sums
 from noisewright.planning.release import Bounds, Release
@@ -113,8 +113,9 @@ def check_steps(
     if not invariants:
         return
     _, rows, declared = _declared(plan, invariants)
-    check_agreement(rows, declared, _possible(plan))
-    if fixes_total(rows) and plan.privacy.neighbours != "replace-one":
+    possible = _possible(plan)
+    check_agreement(rows, declared, possible)
+    if tells_total(rows, declared, possible) and plan.privacy.neighbours != "replace-one":
         raise InvalidParameter(
             "invariants",
             list(invariants),

@@ -183,13 +183,15 @@ class SumsPlan:
             raise InvalidParameter("counter", None, "must be given to sum a column", "pass one")
         counts, sums = self._counted(data, engine)
         strategy = self.groups.strategy
-        answers = []
+        answers, told = [], {}
         for tables, law in zip((counts, sums), self.laws, strict=True):
             exact = strategy.measure(tables.__getitem__)
             noise = strategy.draw(law, source)
             noisy = [(e + n).astype(np.float64) for e, n in zip(exact, noise, strict=True)]
             answers.append(self.groups.answer(noisy))
-        metadata = {**self.metadata(), "release": fresh_name()}
+            if tables is counts:
+                told = self.groups.contradictions(noisy, law)
+        metadata = {**self.metadata(), **told, "release": fresh_name()}
         return SumsRelease(self._table(answers[0], answers[1]), metadata)
 
     def metadata(self) -> dict[str, Any]:
