@@ -10,6 +10,7 @@ _Result = TypeVar("_Result")
 
 
 _MOST_SHOWN = 80
+_MOST_MESSAGE = 2000
 _MOST_BITS = 1024
 _BRACKETS: dict[type[Any], tuple[str, str]] = {
     list: ("[", "]"),
@@ -25,8 +26,12 @@ def shown(value: object, most: int = _MOST_SHOWN) -> str:
 
     Values may be as large as a hostile file makes them: lists inside lists, each named many times.
     """
-    written = "".join(islice(_written(value, most), most + 1))
-    return written if len(written) <= most else written[: most - 3] + "..."
+    return shortened("".join(islice(_written(value, most), most + 1)), most)
+
+
+def shortened(text: str, most: int = _MOST_SHOWN) -> str:
+    """Return text cut to `most` characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _written(value: Any, most: int) -> Iterator[str]:
@@ -64,7 +69,8 @@ class InvalidParameter(NoisewrightError):
 
     def __init__(self, name: str, value: object, rule: str, remedy: str = "") -> None:
         self.name, self.value, self.rule, self.remedy = name, value, rule, remedy
-        super().__init__(f"{name}={shown(value)} {rule}" + (f"; {remedy}" if remedy else ""))
+        message = f"{name}={shown(value)} {rule}" + (f"; {remedy}" if remedy else "")
+        super().__init__(shortened(message, _MOST_MESSAGE))
 
 
 class DeclarationWarning(UserWarning):
@@ -102,3 +108,17 @@ def withheld(
     except failures:
         pass
     raise error
+
+
+def understood(call: Callable[[], _Result], error: NoisewrightError) -> _Result:
+    """Return what `call` makes of plain values from a file; raise `error` where they are no such.
+
+    For values that somebody wrote into a file, of any type and shape: errors of ours that say more
+    pass through.
+    """
+    try:
+        return call()
+    except NoisewrightError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError):
+        raise error from None
