@@ -4,9 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from itertools import islice
+from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
+
+
+_MOST_SHOWN = 80
+_MOST_MESSAGE = 2000
+_MOST_BITS = 1024
+_BRACKETS: dict[type[Any], tuple[str, str]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    dict: ("{", "}"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+}
+
+
+def shown(value: object, most: int = _MOST_SHOWN) -> str:
+    """Return `repr(value)`, cut to `most` characters without ever writing much more than is shown.
+
+    Values may be as large as a hostile file makes them: lists inside lists, each named many times.
+    """
+    return shortened("".join(islice(_written(value, most), most + 1)), most)
+
+
+def shortened(text: str, most: int = _MOST_SHOWN) -> str:
+    """Return text cut to `most` characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _written(value: Any, most: int) -> Iterator[str]:
+    """Write character by character: each level writes one, so that few are ever entered."""
+    kind = type(value)
+    if kind in (str, bytes):
+        yield from repr(value[: most + 1])
+    elif kind is int and value.bit_length() > _MOST_BITS:
+        yield from f"<integer of {value.bit_length()} bits>"
+    elif kind in _BRACKETS and value:
+        opening, closing = _BRACKETS[kind]
+        yield from opening
+        for number, item in enumerate(value):
+            yield from ", " if number else ""
+            yield from _written(item, most)
+            if kind is dict:
+                yield from ": "
+                yield from _written(value[item], most)
+        yield from "," if kind is tuple and len(value) == 1 else ""
+        yield from closing
+    else:
+        yield from repr(value)
 
 
 class NoisewrightError(ValueError):
@@ -22,10 +70,12 @@ class InvalidParameter(NoisewrightError):
 
     def __init__(self, name: str, value: object, rule: str, remedy: str = "") -> None:
         self.name, self.value, self.rule, self.remedy = name, value, rule, remedy
-        shown = repr(value)
-        if len(shown) > 80:
-            shown = shown[:77] + "..."
-        super().__init__(f"{name}={shown} {rule}" + (f"; {remedy}" if remedy else ""))
+        message = f"{name}={shown(value)} {rule}" + (f"; {remedy}" if remedy else "")
+        super().__init__(shortened(message, _MOST_MESSAGE))
+
+
+class DeclarationWarning(UserWarning):
+    """Noisy measurements contradict what was declared as public knowledge."""
 
 
 class DomainError(NoisewrightError):
@@ -75,3 +125,17 @@ def withheld(
     except failures:
         pass
     raise error
+
+
+def understood(call: Callable[[], _Result], error: NoisewrightError) -> _Result:
+    """Return what `call` makes of plain values from a file; raise `error` where they are no such.
+
+    For values that somebody wrote into a file, of any type and shape: errors of ours that say more
+    pass through.
+    """
+    try:
+        return call()
+    except NoisewrightError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError):
+        raise error from None

@@ -1,7 +1,9 @@
-"""Files are written whole or not at all."""
+"""Files are written whole or not at all, and are on the disk once they are said to be written."""
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from noisewright.errors import InvalidParameter
+
+PRIVATE = 0o600
+"""The mode of a file that is for its owner's eyes alone."""
+
+# What file systems say that know no locks, or no flushing of directories.
+_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EACCES)
 
 
 def check_apart(output: str | Path, *inputs: str | Path) -> None:
@@ -27,7 +35,7 @@ def check_writable(path: str | Path, name: str = "output") -> Path:
             with target.open("ab"):
                 pass
         if _is_replaceable(target):
-            with tempfile.TemporaryFile(dir=target.parent):
+            with tempfile.TemporaryFile(dir=target.resolve().parent):
                 pass
     except OSError as error:
         rule = f"cannot be written ({error.strerror or type(error).__name__})"
@@ -36,10 +44,11 @@ def check_writable(path: str | Path, name: str = "output") -> Path:
 
 
 @contextmanager
-def replacing(path: str | Path, name: str = "output") -> Iterator[Path]:
+def replacing(path: str | Path, name: str = "output", mode: int | None = None) -> Iterator[Path]:
     """Yield a temporary path that takes the place of `path` once the block ends well.
 
-    If the block fails, the temporary file is removed and `path` is as it was.
+    If the block fails, the temporary file is removed and `path` is as it was. After it, the new
+    contents survive a loss of power. With a `mode`, nobody else can read even the temporary file.
     """
     target = check_writable(path, name)
     if not _is_replaceable(target):
@@ -48,16 +57,63 @@ def replacing(path: str | Path, name: str = "output") -> Iterator[Path]:
     target = target.resolve()
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
+        if mode is not None:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         yield temporary
-        temporary.replace(target)
+        with temporary.open("r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, target)  # noqa: PTH105 (one place that tests can interrupt)
+        _flush_directory(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(path: str | Path, text: str, name: str = "output") -> None:
+def write_text(
+    path: str | Path, text: str, name: str = "output", *, mode: int | None = None
+) -> None:
     """Write UTF-8 text, whole or not at all."""
-    with replacing(path, name) as temporary:
+    with replacing(path, name, mode) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Keep other processes that ask for the same out, where the system knows such locks."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        yield
+        return
+    handle = -1
+    try:
+        with _where_supported():
+            handle = os.open(directory, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if handle >= 0:
+            os.close(handle)  # which unlocks
+
+
+def _flush_directory(directory: Path) -> None:
+    """Put a renaming on the disk."""
+    if os.name != "posix":
+        return
+    with _where_supported():
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _where_supported() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
 
 
 def _is_replaceable(target: Path) -> bool:

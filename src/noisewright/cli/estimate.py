@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from noisewright.cli.output import check_output, json_option, print_json, print_table, progress
+from noisewright.cli.output import (
+    check_output,
+    check_recorded,
+    json_option,
+    print_json,
+    print_table,
+    progress,
+)
 from noisewright.cli.randomize import local_plan
 
 
@@ -58,7 +65,9 @@ def estimate(
     """
     import noisewright as nw
 
-    for path in (output, aggregate, distribution):
+    if output is not None:
+        check_recorded(output, plan_file, *reports)
+    for path in (aggregate, distribution):
         if path is not None:
             check_output(path, plan_file, *reports)
     made = local_plan(nw.load(plan_file), plan_file)

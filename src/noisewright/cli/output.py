@@ -17,13 +17,50 @@ _FILE_WIDTH = 160
 
 
 def check_output(output: str, *inputs: str) -> None:
-    """Refuse, before any budget is spent, an output that cannot be written or is an input."""
+    """Refuse, before any work is done, an output that cannot be written or is an input."""
     from noisewright.files import check_apart, check_writable
-    from noisewright.planning.release import metadata_path
 
     check_apart(output, *inputs)
     check_writable(output)
-    check_writable(metadata_path(output))
+
+
+def check_recorded(output: str, *inputs: str) -> int:
+    """Refuse, before any budget is spent, answers whose record could not be kept beside them.
+
+    Returns how many times a budget was spent on this output before.
+    """
+    from noisewright.planning.release import metadata_path, read_record, spendings
+
+    check_output(output, *inputs)
+    check_output(str(metadata_path(output)), *inputs)
+    return spendings(read_record(metadata_path(output)))
+
+
+def tell_earlier(spent: int, beside: object) -> None:
+    """Say on standard error that the budget of this run adds to others."""
+    if spent:
+        times = "once" if spent == 1 else f"{spent} times"
+        told = f"note: a budget was spent on this output {times} before; {beside} keeps them all"
+        click.echo(told, err=True)
+
+
+@contextmanager
+def told_warnings() -> Iterator[None]:
+    """Say on standard error, as one line each, what Python would print with lines of code."""
+    import warnings
+
+    from noisewright.errors import DeclarationWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DeclarationWarning)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, DeclarationWarning):
+            click.echo(f"warning: {warning.message}", err=True)
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def json_option(command: _Command) -> _Command:

@@ -6,7 +6,16 @@ from typing import Any
 
 import click
 
-from noisewright.cli.output import check_output, json_option, print_json, print_table, progress
+from noisewright.cli.output import (
+    check_output,
+    check_recorded,
+    json_option,
+    print_json,
+    print_table,
+    progress,
+    tell_earlier,
+    told_warnings,
+)
 
 SHOWN = 20
 
@@ -33,14 +42,18 @@ SHOWN = 20
 def release(plan_file: str, table: str, output: str, as_json: bool, **choices: Any) -> None:
     """Answer the queries of PLAN from TABLE (CSV or Parquet, one row per person).
 
-    Every run draws fresh noise and spends the plan's budget once more. The options change answers
+    Every run draws fresh noise and spends the plan's budget once more; a second run onto the same
+    OUTPUT adds to the record of what was spent and never replaces it. The options change answers
     after the noise, without reading the table again; the metadata says what that does to intervals.
     """
     import noisewright as nw
     from noisewright.errors import InvalidParameter
     from noisewright.planning.quantiles import check_quantiles
 
-    check_output(output, plan_file, table)
+    quantiles = f"{output}.quantiles.csv"
+    spent = check_recorded(output, plan_file, table)
+    if choices["levels"]:
+        check_output(quantiles, plan_file, table)
     loaded = nw.load(plan_file)
     if loaded.model != "central":
         raise InvalidParameter(
@@ -49,12 +62,13 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     after = _post_processing(loaded, choices)
     if choices["levels"]:
         check_quantiles(loaded, choices["levels"])
-    with progress("counting and adding noise"):
+    with told_warnings(), progress("counting and adding noise"):
         plain = loaded.release(table)
         released = nw.post_process(loaded, plain, **after) if after else plain
         beside = released.write(output)
         if choices["levels"]:
-            _write_quantiles(loaded, plain, choices["levels"], f"{output}.quantiles.csv")
+            _write_quantiles(loaded, plain, choices["levels"], quantiles)
+    tell_earlier(spent, beside)
     if as_json:
         print_json({**released.metadata, "answers": output, "metadata": str(beside)})
     else:

@@ -25,8 +25,9 @@ def schema() -> None:
 def suggest(table: Path, output: Path | None, as_json: bool) -> None:
     """Draft a schema from TABLE (CSV or Parquet), marked `reviewed: false`.
 
-    The draft is made by looking at the table, so it is as private as the table. Replace every
-    value and bound by one from public knowledge, then set `reviewed: true`.
+    The draft is made by looking at the table, so it is as private as the table, and a file of it
+    is readable by you alone. Replace every value and bound by one from public knowledge, then set
+    `reviewed: true`.
     """
     from noisewright import files
     from noisewright.tables.suggest import suggest_schema
@@ -39,7 +40,7 @@ def suggest(table: Path, output: Path | None, as_json: bool) -> None:
     elif output is None:
         click.echo(draft.to_yaml(), nl=False)
     if output is not None:
-        files.write_text(output, draft.to_yaml())
+        files.write_text(output, draft.to_yaml(), mode=files.PRIVATE)
         click.echo(f"draft written to {output}; review every value in it", err=True)
 
 

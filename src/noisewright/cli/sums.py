@@ -6,7 +6,15 @@ from typing import Any
 
 import click
 
-from noisewright.cli.output import check_output, json_option, print_json, print_table, progress
+from noisewright.cli.output import (
+    check_recorded,
+    json_option,
+    print_json,
+    print_table,
+    progress,
+    tell_earlier,
+    told_warnings,
+)
 
 
 @click.command()
@@ -49,8 +57,9 @@ def sums(
 
     if (table is None) != (output is None):
         raise InvalidParameter("output", output, "goes with a table", "give both, or neither")
+    spent = 0
     if table is not None and output is not None:
-        check_output(output, table, schema)
+        spent = check_recorded(output, table, schema)
     privacy = nw.Privacy(budget["epsilon"], budget["delta"], budget["rho"], budget["neighbours"])
     groups = [[name.strip() for name in names.split(",") if name.strip()] for names in by] or [[]]
     with progress("planning"):
@@ -58,10 +67,12 @@ def sums(
     if table is None or output is None:
         _forecast(made, as_json)
         return
-    with progress("counting and adding noise"):
-        beside = made.release(table).write(output)
+    with told_warnings(), progress("counting and adding noise"):
+        released = made.release(table)
+        beside = released.write(output)
+    tell_earlier(spent, beside)
     if as_json:
-        print_json({**made.metadata(), "answers": output, "metadata": str(beside)})
+        print_json({**released.metadata, "answers": output, "metadata": str(beside)})
     else:
         click.echo(f"written to {output}; what was spent: {beside}")
 

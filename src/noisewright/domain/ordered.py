@@ -103,6 +103,8 @@ class Numeric(Ordered):
         return cls(name, (*range(first, last + 1, step), last), integer=True, **rules)
 
     def _check(self) -> None:
+        if not isinstance(self.integer, bool):
+            raise self.refuse("integer", self.integer, "must be true or false")
         if isinstance(self.edges, str) or len(self.edges) < 2:
             raise self.refuse("edges", self.edges, "must list at least two numbers")
         object.__setattr__(self, "edges", tuple(self._number("edges", e) for e in self.edges))

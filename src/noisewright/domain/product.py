@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from noisewright.domain import schema
 from noisewright.domain.base import Attribute, Codes
 from noisewright.domain.levels import Level
 from noisewright.domain.zeros import Box, read_box
-from noisewright.errors import DomainError, InvalidParameter, TooLarge
+from noisewright.errors import DomainError, InvalidParameter, TooLarge, understood
 
 _LARGEST_INDEX = 2**63
 _MOST_MASK = 2**27
@@ -126,8 +126,8 @@ class Domain:
         """Refuse a draft."""
         if not self.reviewed:
             raise DomainError(
-                "this schema is a draft (reviewed: false); make sure that every value and bound in "
-                "it comes from public knowledge, not from the table, then set `reviewed: true`"
+                "this schema is a draft, made by looking at a table; make sure that every value "
+                "and bound in it comes from public knowledge, then set `reviewed: true`"
             )
 
     def unravel(self, index: int) -> tuple[int, ...]:
@@ -185,7 +185,7 @@ class Domain:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of what the cells mean (SHA-256, in hexadecimal)."""
-        document = self.to_dict()
+        document = replace(self, reviewed=True).to_dict()
         del document["reviewed"]
         meaning = json.dumps(document, sort_keys=True)
         return hashlib.sha256(meaning.encode()).hexdigest()
@@ -200,7 +200,9 @@ class Domain:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
-        return cls(*schema.from_dict(document))
+        attributes, reviewed, impossible = schema.from_dict(document)
+        error = DomainError("schema: `impossible` cannot be understood; see the how-to")
+        return understood(lambda: cls(attributes, reviewed, impossible), error)
 
     def to_yaml(self) -> str:
         """Return the schema as YAML."""

@@ -6,7 +6,8 @@ import dataclasses
 import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +17,33 @@ from noisewright.domain.base import Attribute
 from noisewright.domain.categorical import Boolean, Categorical
 from noisewright.domain.levels import Level, to_members
 from noisewright.domain.ordered import Date, Numeric
-from noisewright.errors import DomainError, FileFormatError
+from noisewright.errors import (
+    DomainError,
+    FileFormatError,
+    NoisewrightError,
+    shortened,
+    shown,
+    understood,
+)
 
+_MOST_TEXT = 2**22
+_MOST_LEVELS = 24
 _KINDS: dict[str, type[Attribute]] = {
     kind.kind: kind for kind in (Categorical, Numeric, Boolean, Date)
 }
 
 
 def to_dict(attributes: Sequence[Attribute], reviewed: bool) -> dict[str, Any]:
-    """Return a schema as plain values."""
-    return {"reviewed": reviewed, "attributes": [_attribute_to_dict(a) for a in attributes]}
+    """Return a schema as plain values; in a draft every attribute says that it is one.
+
+    So no single line that is lost makes a draft pass for a schema that people wrote.
+    """
+    mark = {} if reviewed else {"drafted": True}
+    return {"reviewed": reviewed, "attributes": [_attribute_to_dict(a, mark) for a in attributes]}
 
 
-def _attribute_to_dict(attribute: Attribute) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": attribute.name, "kind": attribute.kind}
+def _attribute_to_dict(attribute: Attribute, mark: Mapping[str, bool]) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": attribute.name, "kind": attribute.kind, **mark}
     fields = {field.name: field.default for field in dataclasses.fields(attribute)}
     fields["missing"] = "other" if attribute.outside == "other" else "error"
     if isinstance(attribute, Numeric):
@@ -72,21 +86,28 @@ def from_dict(document: object) -> tuple[list[Attribute], bool, list[Any]]:
     if not isinstance(impossible, list):
         raise DomainError("schema: `impossible` must be a list, each a mapping of attributes")
     attributes = [_attribute_from_dict(entry) for entry in listed]
-    return attributes, top.get("reviewed", True), impossible
+    # A schema written by hand needs no mark; one that was drafted must say that it is reviewed.
+    drafted = any(entry.get("drafted", False) is not False for entry in listed)
+    return attributes, top.get("reviewed", not drafted), impossible
 
 
 def _attribute_from_dict(entry: object) -> Attribute:
     where = "an attribute"
     if isinstance(entry, Mapping) and "name" in entry:
-        where = f"attribute {entry['name']!r}"
+        where = f"attribute {shown(entry['name'])}"
     kind = entry.get("kind") if isinstance(entry, Mapping) else None
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise DomainError(f"schema: {where} must have a kind, one of {', '.join(_KINDS)}")
     fields = {field.name: field for field in dataclasses.fields(_KINDS[kind])}
     own = {name for name in ("values", "edges", "start", "end") if name in fields}
-    values = dict(_mapping(entry, where, {"name", "kind"} | own, {"kind", *fields}))
+    values = dict(_mapping(entry, where, {"name", "kind"} | own, {"kind", "drafted", *fields}))
     del values["kind"]
-    return _KINDS[kind](**values)
+    if not isinstance(values.pop("drafted", True), bool):
+        raise DomainError(f"schema: {where}: `drafted` must be true or false")
+    error = DomainError(
+        f"schema: {where} has a field that is no {kind} attribute's; see the how-to"
+    )
+    return understood(lambda: _KINDS[kind](**values), error)
 
 
 def _mapping(document: object, where: str, needed: set[str], allowed: set[str]) -> Any:
@@ -95,7 +116,7 @@ def _mapping(document: object, where: str, needed: set[str], allowed: set[str]) 
     unknown = [str(key) for key in document if key not in allowed]
     if unknown:
         raise DomainError(
-            f"schema: {where} has unknown keys {', '.join(unknown)}; "
+            f"schema: {where} has unknown keys {shortened(', '.join(unknown))}; "
             f"allowed are {', '.join(sorted(allowed))}"
         )
     if absent := sorted(needed - set(document)):
@@ -104,16 +125,59 @@ def _mapping(document: object, where: str, needed: set[str], allowed: set[str]) 
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2 scalars only, so that NO, on, 01 and 12:30 stay the text that was written."""
+    """YAML 1.2 scalars only, so that NO, on, 01 and 12:30 stay the text that was written.
+
+    A file may come from anybody: it is refused where it is nested deeply or where its aliases stand
+    for more than a file could say, before any of it is built.
+    """
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own design)
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._level = 0
+        self._extents: dict[int, tuple[int, int]] = {}  # of nodes: characters meant, and levels
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node and measure what it stands for, aliases written out."""
+        self._level += 1
+        self._check(1, self._level)
+        alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        assert node is not None
+        self._level -= 1
+        if id(node) not in self._extents:
+            if alias:  # of a node that is still being read
+                raise FileFormatError("the YAML text refers to itself; write out what it means")
+            self._extents[id(node)] = self._extent(node)
+        size, depth = self._extents[id(node)]
+        self._check(size, self._level + depth)
+        return node
+
+    def _extent(self, node: yaml.Node) -> tuple[int, int]:
+        if isinstance(node, yaml.ScalarNode):
+            return 1 + len(node.value), 1
+        inner = [part for item in node.value for part in (item if type(item) is tuple else (item,))]
+        extents = [self._extents[id(part)] for part in inner]
+        depth = max((depth for _, depth in extents), default=0)
+        return 1 + sum(size for size, _ in extents), 1 + depth
+
+    @staticmethod
+    def _check(size: int, depth: int) -> None:
+        if depth > _MOST_LEVELS:
+            raise FileFormatError(f"the YAML text is nested more than {_MOST_LEVELS} levels deep")
+        if size > _MOST_TEXT:
+            raise FileFormatError(f"the YAML text stands for more than {_MOST_TEXT} characters")
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Refuse a key given twice, of which YAML would silently keep the last."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        repeated = sorted({str(key) for key in keys if keys.count(key) > 1})
+        if not all(isinstance(key, Hashable) for key in keys):
+            raise FileFormatError("the YAML text has a key that is a list or a mapping")
+        repeated = sorted({str(key) for key, times in Counter(keys).items() if times > 1})
         if repeated:
-            raise DomainError(f"schema: the key {', '.join(repeated)} is given twice")
+            named = shortened(", ".join(repeated))
+            raise DomainError(f"schema: the key {named} is given twice")
         return super().construct_mapping(node, deep)
 
 
@@ -158,19 +222,32 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def load_yaml(source: str | Path) -> Any:
-    """Read YAML from a path, or from text that has more than one line."""
+    """Read YAML from a path, or from text that has more than one line; the text is not trusted."""
+    text = str(source)
     if isinstance(source, Path) or "\n" not in source:
-        try:
-            source = Path(source).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise FileFormatError(f"cannot read {str(source)!r}: {reason}") from None
+        text = _file_text(Path(source))
+    if len(text) > _MOST_TEXT:
+        raise FileFormatError(f"a YAML text of more than {_MOST_TEXT} characters is not read")
     try:
-        return yaml.load(source, Loader=_Loader)  # a SafeLoader
+        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+    except NoisewrightError:
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
         raise FileFormatError(f"the text is not YAML{line}; check indentation and quotes") from None
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
+        # PyYAML's own constructors fail so where a tag (`!!int x`) promises what is not there.
+        raise FileFormatError("the text is not YAML: a value is not what its tag says") from None
+
+
+def _file_text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(_MOST_TEXT + 1)
+    except (OSError, ValueError) as error:  # a path with a NUL, or text that is not UTF-8
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise FileFormatError(f"cannot read {shown(str(path))}: {reason}") from None
 
 
 def dump_yaml(document: Any) -> str:

@@ -74,6 +74,27 @@ def check_agreement(
         )
 
 
+def tells_total(
+    rows: FloatArray, declared: FloatArray, possible: npt.NDArray[np.bool_] | None = None
+) -> bool:
+    """Whether all tables of people with these sums, and in possible cells alone, have one size."""
+    from scipy.optimize import linprog
+
+    inside = rows if possible is None else rows[:, possible]
+    if fixes_total(inside):
+        return True
+    # Values can tell it too: sums of nothing empty the cells they add up.
+    kinds = np.unique(inside, axis=1)
+    ends = []
+    for sign in (1.0, -1.0):
+        cost = np.full(kinds.shape[1], sign)
+        solved = linprog(cost, A_eq=kinds, b_eq=declared, bounds=(0, None))
+        if solved.status != 0 or solved.x is None:
+            return False
+        ends.append(float(solved.x.sum()))
+    return bool(ends[1] - ends[0] < 1e-6 * (1 + abs(ends[0])))
+
+
 def _some_table(rows: FloatArray, declared: FloatArray) -> bool:
     """Whether some x >= 0 has these sums: cells that all rows treat alike count as one."""
     from scipy.optimize import linprog

@@ -33,8 +33,8 @@ from noisewright.planning.counting import (
     is_histogram,
 )
 from noisewright.planning.forecast import Forecast, certified_ratio
-from noisewright.planning.release import Release, ReleasedTable
-from noisewright.planning.zeros import ZeroFit, zero_fit
+from noisewright.planning.release import Release, ReleasedTable, fresh_name
+from noisewright.planning.zeros import ZeroFit, contradictions, warn_of, zero_fit
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
@@ -263,15 +263,24 @@ class CentralPlan:
         pairs = zip(exact, noise, strict=True)
         noisy = [(value + drawn).astype(np.float64) for value, drawn in pairs]
         std = np.sqrt(self.variances)
+        told = self.contradictions(noisy, self.law)
         return Release(
             answers=self.answer(noisy),
             std=std,
             halfwidth=self._halfwidth(std),
             simultaneous_halfwidth=self._multiplier * std,
             tables=self.tables(),
-            metadata=self.metadata(),
+            metadata={**self.metadata(), **told, "release": fresh_name()},
             _labels=self.labels,
         )
+
+    def contradictions(self, noisy: Sequence[npt.NDArray[Any]], law: NoiseLaw) -> dict[str, Any]:
+        """What noisy counts say of declared impossible cells, for the record; warns of trouble."""
+        if self.domain is None or not self.domain.boxes or not self.sensitivity:
+            return {}
+        told = contradictions(self.strategy, self.domain, noisy, law)
+        warn_of(told)
+        return {} if told is None else {"impossible": told}
 
     def _marginals(self, data: Any, counter: Counter | None) -> Any:
         if self.domain is not None:

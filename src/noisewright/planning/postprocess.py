@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.conditions import Conditioned, check_agreement, condition, fixes_total
+from noisewright.estimate.conditions import Conditioned, check_agreement, condition, tells_total
 from noisewright.planning.central import LEVEL, CentralPlan
 from noisewright.planning.fitting import Declared, by_tables, check_fit, fitted, only_sums
 from noisewright.planning.release import Bounds, Release
@@ -87,7 +88,7 @@ def post_process(
     effects = {name: EFFECTS[name] for name in steps}
     if (non_negative or integer) and by_tables(plan):
         effects["non_negative"] += TABLE_BY_TABLE
-    record = {"steps": steps, "effects": effects}
+    record = {"steps": steps, "effects": effects, **_earlier(release)}
     return replace(
         release,
         answers=answers,
@@ -97,6 +98,14 @@ def post_process(
         bounds=bounds,
         metadata={**release.metadata, "post_processing": record},
     )
+
+
+def _earlier(release: Release) -> dict[str, Any]:
+    """What was done to the release before, oldest first; nothing where nothing was."""
+    before = dict(release.metadata.get("post_processing", {}))
+    if not before:
+        return {}
+    return {"history": [*before.pop("history", []), before]}
 
 
 def check_steps(
@@ -114,8 +123,9 @@ def check_steps(
     if not invariants:
         return
     _, rows, declared = _declared(plan, invariants)
-    check_agreement(rows, declared, _possible(plan))
-    if fixes_total(rows) and plan.privacy.neighbours != "replace-one":
+    possible = _possible(plan)
+    check_agreement(rows, declared, possible)
+    if tells_total(rows, declared, possible) and plan.privacy.neighbours != "replace-one":
         raise InvalidParameter(
             "invariants",
             list(invariants),

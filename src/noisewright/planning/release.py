@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from noisewright.domain import Domain
-from noisewright.files import check_writable, replacing, write_text
+from noisewright.errors import InvalidParameter
+from noisewright.files import alone_in, check_writable, replacing, write_text
 from noisewright.workload import Identity, Prefix, Ranges, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("table", "query", "answer", "std_error", "lower", "upper", "lower_all", "upper_all")
+FORMATS = ("noisewright-release", "noisewright-estimate")
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,40 @@ def metadata_path(path: str | Path) -> Path:
     return target.with_name(target.name + ".meta.json")
 
 
+def fresh_name() -> str:
+    """A name for one spending of a budget, by which records tell it from a second one."""
+    return secrets.token_hex(8)
+
+
+def read_record(path: str | Path) -> list[dict[str, Any]]:
+    """Every entry of the record at `path`, oldest first; none where there is no record yet.
+
+    A file that is no record is refused: whatever it says would be lost by writing over it.
+    """
+    import msgspec
+
+    target = Path(path)
+    if not target.exists():
+        return []
+    try:
+        latest = msgspec.json.decode(target.read_bytes())
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        latest = None
+    earlier = latest.pop("history", []) if isinstance(latest, dict) else None
+    entries: list[Any] = [*earlier, latest] if isinstance(earlier, list) else [None]
+    if not all(isinstance(entry, dict) and entry.get("format") in FORMATS for entry in entries):
+        raise InvalidParameter(
+            "output", str(path), "is no record of releases", "move it away, or choose another path"
+        )
+    return entries
+
+
+def spendings(entries: Sequence[Mapping[str, Any]]) -> int:
+    """How many times a budget was spent: entries of one release are one spending."""
+    named = {entry["release"] for entry in entries if "release" in entry}
+    return len(named) + sum("release" not in entry for entry in entries)
+
+
 def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
     """The axes of a term that is a product of one workload per attribute; none otherwise."""
     kinds: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
@@ -150,22 +187,36 @@ def _with_gaps(values: FloatArray) -> Any:
 
 
 def write_answers(table: pa.Table, metadata: Mapping[str, Any], target: Path) -> Path:
-    """Write a table (CSV, or Parquet by suffix) and its metadata beside it."""
-    import msgspec
+    """Write a table (CSV, or Parquet by suffix) and the record of what it cost beside it.
 
+    The record only grows, and is on the disk before a single answer is: whenever this is cut short,
+    the record covers whatever answers are found, the old ones or the new.
+    """
     beside = metadata_path(target)
     check_writable(target)
-    encoded = msgspec.json.format(msgspec.json.encode(dict(metadata)), indent=2)
-    # First what was spent: answers must never be found without it.
-    write_text(beside, encoded.decode() + "\n")
-    with replacing(target) as temporary:
-        if target.suffix == ".parquet":
-            import pyarrow.parquet as parquet
+    check_writable(beside)
+    with alone_in(beside.resolve().parent):
+        _add_to_record(beside, metadata)
+        with replacing(target) as temporary:
+            if target.suffix == ".parquet":
+                import pyarrow.parquet as parquet
 
-            parquet.write_table(table, temporary)
-        else:
-            import pyarrow.csv as csv
+                parquet.write_table(table, temporary)
+            else:
+                import pyarrow.csv as csv
 
-            plain = table.set_column(0, "table", table["table"].cast("string"))
-            csv.write_csv(plain, temporary)
+                plain = table.set_column(0, "table", table["table"].cast("string"))
+                csv.write_csv(plain, temporary)
     return beside
+
+
+def _add_to_record(path: Path, metadata: Mapping[str, Any]) -> None:
+    """Write the record with this entry as its latest; the earlier ones are its history."""
+    import msgspec
+
+    latest = msgspec.json.decode(msgspec.json.encode(dict(metadata)))
+    # The same answers written again are no news.
+    history = [entry for entry in read_record(path) if entry != latest]
+    document = {**latest, "history": history} if history else latest
+    encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
+    write_text(path, encoded.decode() + "\n")

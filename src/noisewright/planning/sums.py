@@ -24,7 +24,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.planning.central import LEVEL, CentralPlan
 from noisewright.planning.counting import Counter
 from noisewright.planning.forecast import certified_ratio
-from noisewright.planning.release import write_answers
+from noisewright.planning.release import fresh_name, write_answers
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import float_above
@@ -196,13 +196,16 @@ class SumsPlan:
             raise InvalidParameter("counter", None, "must be given to sum a column", "pass one")
         counts, sums = self._counted(data, engine)
         strategy = self.groups.strategy
-        answers = []
+        answers, told = [], {}
         for tables, law in zip((counts, sums), self.laws, strict=True):
             exact = strategy.measure(tables.__getitem__)
             noise = strategy.draw(law, source)
             noisy = [(e + n).astype(np.float64) for e, n in zip(exact, noise, strict=True)]
             answers.append(self.groups.answer(noisy))
-        return SumsRelease(self._table(answers[0], answers[1]), self.metadata())
+            if tables is counts:
+                told = self.groups.contradictions(noisy, law)
+        metadata = {**self.metadata(), **told, "release": fresh_name()}
+        return SumsRelease(self._table(answers[0], answers[1]), metadata)
 
     def metadata(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""

@@ -28,7 +28,8 @@ _HEADING = """\
 # occurs because one person is in the table would reveal that person.
 #
 # Go through every line, replace what the table told by what is publicly known, and then write
-# `reviewed: true`. Nothing plans or releases from a draft.
+# `reviewed: true`. Nothing plans or releases from a draft, and a file with an attribute marked as
+# drafted stays one until this is written. The marks may go as you go through the attributes.
 """
 
 

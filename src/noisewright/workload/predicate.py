@@ -7,20 +7,23 @@ Text is parsed as a Python expression and only comparisons of an attribute with 
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.domain import Attribute, Domain, Level, Ordered
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge, shown
 
 Mask = npt.NDArray[np.bool_]
 
 _HELP = (
     'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in ["N", "S"], not employed'
 )
+_MOST_CELLS = 2**27
 _MIRRORED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 
 
@@ -35,13 +38,20 @@ class Predicate:
 def parse_predicate(text: str, domain: Domain) -> Predicate:
     """Understand `text` over the attributes of `domain`."""
     try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, TypeError):
+        with warnings.catch_warnings(action="ignore"):  # Python's own, on its own notation
+            tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     if not names:
         raise InvalidParameter("count", text, "must mention an attribute", _HELP)
     attributes = sorted({domain.find(name)[0] for name in names})
+    cells = prod(domain.shape[i] for i in attributes)
+    if cells > _MOST_CELLS:
+        raise TooLarge(
+            f"count={shown(text)} is about {cells} cells, more than {_MOST_CELLS}; "
+            "mention fewer attributes"
+        )
     return Predicate(tuple(attributes), _Reader(text, domain, attributes).read(tree))
 
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, product
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ import numpy as np
 
 from noisewright.domain import Attribute, Domain
 from noisewright.domain.schema import dump_yaml, load_yaml
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge, understood
 from noisewright.workload.algebra import Stack, Weighted, kron
 from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
@@ -35,6 +37,7 @@ from noisewright.workload.terms import Term, terms
 
 _KINDS = ("cdf", "ranges", "histogram", "marginal", "marginals", "count", "total")
 _ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}
+_MOST_TABLES = 10**6
 _OPTIONS = ("by", "weight", "name", "label", "of")
 
 
@@ -84,7 +87,7 @@ def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questio
     if not isinstance(document, Mapping) or set(document) != {"queries"}:
         raise InvalidParameter(
             "queries",
-            sorted(document) if isinstance(document, Mapping) else document,
+            list(document) if isinstance(document, Mapping) else document,
             "must be a list under the single key `queries`",
             "see the how-to on asking questions",
         )
@@ -94,7 +97,8 @@ def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questio
     parts: list[Workload] = []
     names: list[str] = []
     for entry in entries:
-        for name, part in _read(entry, domain):
+        error = InvalidParameter("queries", entry, "cannot be understood", "see the how-to")
+        for name, part in understood(partial(_read, entry, domain), error):
             names.append(name)
             parts.append(part)
     return Questions(tuple(parts), domain, tuple(names), dump_yaml(dict(document)))
@@ -133,6 +137,11 @@ def _tables(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[tuple[s
         ways = int(value)
         if not 0 <= ways <= len(among):
             raise InvalidParameter("marginals", ways, f"must lie between 0 and {len(among)}")
+        if comb(len(among), ways) > _MOST_TABLES:
+            raise TooLarge(
+                f"marginals={ways} of {len(among)} attributes are more than {_MOST_TABLES} tables; "
+                "ask for smaller ones, or `of:` fewer attributes"
+            )
         sets = [[*chosen, *by] for chosen in combinations(among, ways)]
         return [_table(dict.fromkeys(chosen, Identity), domain) for chosen in sets]
     bases: dict[str, type[Atom]] = dict.fromkeys(by, Identity)
