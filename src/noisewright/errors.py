@@ -43,6 +43,10 @@ class FileFormatError(NoisewrightError):
     """A file is truncated, corrupt, foreign or of a version this release cannot read."""
 
 
+class Contradiction(NoisewrightError):
+    """A result contradicts its own proof: a fault of this program, and no result at all."""
+
+
 def withheld(
     call: Callable[[], _Result],
     failures: type[Exception] | tuple[type[Exception], ...],

@@ -13,6 +13,7 @@ from math import fsum, prod, sqrt
 
 import numpy as np
 
+from noisewright.errors import Contradiction
 from noisewright.norm.rounding import EPSILON, inward
 from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray, Workload
@@ -179,17 +180,33 @@ def _pair_change(
 
 
 def witness_bound(
-    matrix: FloatArray, entrywise: float, u: FloatArray, a: FloatArray, b: FloatArray
+    matrix: FloatArray,
+    entrywise: float,
+    u: FloatArray,
+    a: FloatArray,
+    b: FloatArray,
+    shift: bool = False,
 ) -> float:
     """A number just below (W•U − α‖U‖₁)/γ2*(U), with γ2*(U) ≤ ‖P^-½ U T^-½‖ for diagonal P, T.
 
-    It bounds γ2(W, α) from below for every U, and γ̂2(W, α) for every U whose rows sum to zero.
+    It bounds γ2(W, α) from below for every U. With a free `shift` of rows it bounds γ̂2(W, α) for
+    every U whose rows sum to zero, and to nothing else: a rest would be multiplied by shifts of any
+    size. `fsum` is exact, so is the test; W may then be taken from the middle of its rows.
     """
     if not u.any():
         return 0.0
+    if shift:
+        if any(fsum(row) != 0 for row in u.tolist()):
+            raise Contradiction("rows of a witness for free shifts must sum to zero exactly")
+        matrix = matrix - row_middles(matrix)[:, None]
     gain = float(np.sum(matrix * u) - entrywise * np.sum(np.abs(u)))
     size = float(np.sum(np.abs(matrix * u)) + entrywise * np.sum(np.abs(u)))
     root_a, root_b = np.sqrt(a / a.sum()), np.sqrt(b / b.sum())
     norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))
     slack = 8 * sum(matrix.shape) * EPSILON
     return max(0.0, (gain - slack * size) / (norm * (1 + slack)))
+
+
+def row_middles(matrix: FloatArray) -> FloatArray:
+    """Halfway between the least and the largest entry of every row."""
+    return np.asarray(matrix.max(axis=1) / 2 + matrix.min(axis=1) / 2)
