@@ -19,6 +19,7 @@ from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray, Workload
 
 _SMALL = 2**23  # entries of a matrix whose SVD is still quick
+_FEW_PAIRS = 2**18  # entries of all differences of columns up to which they are written out
 
 
 def nuclear_from_matrix(matrix: FloatArray) -> float:
@@ -52,10 +53,15 @@ def nuclear_from_operator(workload: Workload, a: FloatArray | None, b: FloatArra
 def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray) -> float:
     """A number just below ‖D_a^½ W L^½‖_*, L the Laplacian of weights on pairs of cells.
 
-    With the last cell as origin L = E·L₀·Eᵀ and L₀ = C·Cᵀ, so the same singular values belong to
-    the columns less the last column, times C.
+    Where all pairs fit, it is the nuclear norm of the weighted differences of columns as they are.
+    Otherwise, with the last cell as origin, L = E·L₀·Eᵀ and L₀ = C·Cᵀ, so the same singular values
+    belong to the columns less the last column, times C.
     """
     n = workload.size
+    if workload.queries * pairs.size <= _FEW_PAIRS:
+        w, (first, second) = workload.dense(), np.triu_indices(n, 1)
+        columns = (w[:, first] - w[:, second]) * np.sqrt(pairs / pairs.sum())
+        return nuclear_from_matrix(columns if a is None else np.sqrt(a)[:, None] * columns)
     edges = np.zeros((n, n))
     edges[np.triu_indices(n, 1)] = pairs / pairs.sum()
     edges += edges.T
@@ -64,7 +70,11 @@ def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray
     if workload.queries * n <= _SMALL:
         w = workload.dense()
         scaled = (w[:, :-1] - w[:, -1:]) @ c
-        return nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
+        whole = nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
+        # Products round by the sizes of what is added up, which may cancel.
+        sizes = np.abs(w[:, :-1] - w[:, -1:]) @ np.abs(c)
+        added = float(np.linalg.norm(sizes if a is None else np.sqrt(a)[:, None] * sizes))
+        return max(0.0, whole - sqrt(n) * n * EPSILON * added)
     gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
     shifted = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
     return nuclear_from_gram(c.T @ shifted @ c)
