@@ -20,7 +20,7 @@ from noisewright.norm import certificate
 from noisewright.norm.families import attribute_sizes, marginal_family, solve_family
 from noisewright.norm.numeric import nothing_asked, row_lengths
 from noisewright.norm.operators import Dense, Scaled
-from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root
+from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
 from noisewright.norm.result import Settings, Solved, without_offsets
 from noisewright.norm.rounding import EPSILON, inward, mean_factor, outward
 from noisewright.norm.rowwise import weighted_gram
@@ -65,20 +65,8 @@ class PairsProblem:
 
     @cached_property
     def _basis(self) -> FloatArray:
-        """Orthonormal rows that span the differences asked, found with all queries alike in size.
-
-        A factorization in its coordinates multiplies back to every query, however small beside
-        others: their sizes decide about weights, not about the row space.
-        """
-        edges = self._edges
-        count = self.workload.size - 1
-        if edges is None:
-            return np.eye(count)
-        largest = np.abs(edges).max(axis=1)
-        alike = edges[largest > 0] / largest[largest > 0, None]
-        _, s, vt = np.linalg.svd(alike, full_matrices=False)
-        rank = int(np.count_nonzero(s > max(alike.shape) * EPSILON * s[0]))
-        return np.eye(count) if rank == count else np.asarray(vt[:rank], np.float64)
+        """Orthonormal rows that span the differences asked."""
+        return np.eye(self.workload.size - 1) if self._edges is None else row_basis(self._edges)
 
     @cached_property
     def _queries(self) -> FloatArray | None:

@@ -12,7 +12,7 @@ from noisewright.errors import Contradiction
 from noisewright.norm.operators import Operator
 from noisewright.norm.rounding import settled
 from noisewright.norm.solver import Progress, Weights
-from noisewright.workload.algebra import Weighted
+from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
 from noisewright.workload.marginals import OnAttributes
@@ -168,6 +168,8 @@ def without_offsets(workload: Workload) -> Workload:
     """
     if isinstance(workload, Weighted | OnAttributes):
         return replace(workload, inner=without_offsets(workload.inner))
+    if type(workload) is Stack:
+        return replace(workload, parts=tuple(without_offsets(part) for part in workload.parts))
     if not isinstance(workload, Explicit):
         return workload
     rows = workload.dense()
