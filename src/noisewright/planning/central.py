@@ -161,7 +161,7 @@ class CentralPlan:
     @property
     def unit_error(self) -> float:
         """The plan's own error per unit of noise at sensitivity one."""
-        return self.achieved / self._unit_noise_deviation()
+        return self.achieved / self._least_deviation()
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -201,13 +201,22 @@ class CentralPlan:
             return float(np.sqrt(2) / self.privacy.epsilon)
         return calibrate(self.privacy, l2=1.0).scale
 
+    def _least_deviation(self) -> float:
+        """The same for noise on this plan's grid, which may vary less than the continuous one."""
+        unit = 2.0 if self.privacy.kind == "pure" else 1.0
+        free = self.privacy.neighbours == "replace-one"  # a public total: no bound is about it
+        laws = zip(self.strategy.blocks, self.strategy.laws(self.law), strict=True)
+        moved = [law for block, law in laws if block.attributes or not free]
+        least = min((law.variance / (unit * law.scale**2) for law in moved), default=1.0)
+        return self._unit_noise_deviation() * float(np.sqrt(min(1.0, least)))
+
     @property
     def lower_bound(self) -> float | None:
         """The least error, in the same sense, that any factorization with this noise could have."""
         bound = self.planned.unit_bound
         if bound is None or self._planned_for is not None:
             return None
-        return bound * self._unit_noise_deviation()
+        return bound * self._least_deviation()
 
     @property
     def _planned_for(self) -> str | None:
