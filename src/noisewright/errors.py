@@ -94,6 +94,10 @@ class FileFormatError(NoisewrightError):
     """A file is truncated, corrupt, foreign or of a version this release cannot read."""
 
 
+class Contradiction(NoisewrightError):
+    """A result contradicts its own proof: a fault of this program, and no result at all."""
+
+
 @contextmanager
 def refusing(message: str) -> Iterator[None]:
     """Refuse a file whose contents fail in a way that nobody foresaw, in place of a crash."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import Contradiction, InvalidParameter, TooLarge
 from noisewright.norm.approximate import ApproximateNorm
+from noisewright.norm.certificate import witness_bound
 from oracles.sdp import approximate_gamma2, witness_value
 
 STRUCTURED = ["prefix:16", "ranges:6", "identity:9", "parity:4:2", "marginals:2^3:2"]
@@ -24,7 +26,7 @@ def check_witness(found: ApproximateNorm) -> None:
     assert found.lower_bound <= proved * (1 + 1e-12)
     assert found.lower_bound == pytest.approx(proved, rel=1e-9)
     if found.shift:
-        assert np.abs(found.witness.sum(axis=1)).max() < 1e-12
+        assert all(math.fsum(row) == 0 for row in found.witness.tolist())
     distance = np.abs(found.approximation - matrix - found.shifts[:, None]).max()
     assert distance <= found.entrywise * (1 + 1e-12) + 1e-14
     product = found.factorization.reconstruction.dense() @ found.factorization.strategy.dense()
@@ -74,6 +76,46 @@ def test_few_steps_still_give_valid_bounds() -> None:
     assert early.lower_bound <= late.value
     assert late.lower_bound <= early.value
     assert "iteration limit" in early.status
+
+
+@pytest.mark.parametrize("iterations", [1, 3, 9, 10, 11, 25])
+def test_no_number_of_steps_puts_a_shifted_bound_above_the_optimum(iterations: int) -> None:
+    exact = approximate_gamma2(nw.workload("prefix:8").dense(), 0.1, shift=True)
+    found = nw.approximate_norm("prefix:8", 0.1, shift=True, iterations=iterations)
+    assert found.lower_bound <= exact * (1 + 1e-6)
+    assert found.value >= exact * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_offsets_of_rows_change_no_shifted_norm(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(2, 7, size=2)
+    matrix = rng.normal(size=(rows, columns))
+    offset = np.round(10 ** rng.uniform(0, 8, size=(rows, 1)))
+    matrix = (matrix + offset) - offset  # what is left of the entries beside their offsets
+    entrywise, steps = float(rng.choice([0.01, 0.3, 100.0])), int(rng.choice([2, 9, 60]))
+    found = nw.approximate_norm(matrix + offset, entrywise, shift=True, iterations=steps)
+    exact = approximate_gamma2(matrix, entrywise, shift=True)
+    assert found.lower_bound <= exact * (1 + 1e-6) + 1e-7
+    assert found.value >= exact * (1 - 1e-5) - 1e-7
+    assert found.gap >= 0
+    if entrywise == 100:
+        assert found.value == 0
+
+
+def test_a_witness_whose_rows_do_not_sum_to_zero_proves_nothing_of_shifts() -> None:
+    matrix, half = np.eye(3), np.full(3, 1 / 3)
+    assert witness_bound(matrix, 0.0, matrix, half, half) > 0
+    with pytest.raises(Contradiction, match="sum to zero"):
+        witness_bound(matrix, 0.0, matrix, half, half, shift=True)
+
+
+@pytest.mark.parametrize("broken", ["lower_bound", "value", "approximation"])
+def test_a_result_that_contradicts_itself_is_none(broken: str) -> None:
+    found = nw.approximate_norm("prefix:6", 0.1, shift=True)
+    changed = getattr(found, broken) * (1.5 if broken == "lower_bound" else 0.5)
+    with pytest.raises(Contradiction):
+        replace(found, **{broken: changed})
 
 
 @pytest.mark.parametrize("entrywise", [-0.1, math.nan, math.inf])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import Contradiction, InvalidParameter, TooLarge
 from noisewright.norm.marginals import residual_plan
 from noisewright.norm.replace import PairsProblem
 from noisewright.norm.solver import solve
@@ -119,8 +120,8 @@ def test_never_worse_than_the_add_remove_strategy() -> None:
         add_remove = nw.factorize(text)
         columns = add_remove.strategy.dense()
         widest = np.linalg.norm(differences(columns), axis=0).max()
-        replace = nw.factorize(text, neighbours="replace-one")
-        assert replace.lower_bound <= widest * add_remove.value
+        replaced = nw.factorize(text, neighbours="replace-one")
+        assert replaced.lower_bound <= widest * add_remove.value
 
 
 @pytest.mark.parametrize("norm", [2.0, math.inf])
@@ -145,6 +146,45 @@ def test_the_product_bound_is_below_the_exact_value() -> None:
     assert exact.lower_bound <= loose.value
     widest = np.linalg.norm(differences(loose.strategy.dense()), axis=0).max()
     assert widest <= 1 + 1e-9
+
+
+def badly_scaled(seed: int) -> np.ndarray:
+    """Rows of 1 to 90,000, some columns of 1e±4, some offsets to 1e8, some rows twice or zero."""
+    rng = np.random.default_rng(seed)
+    rows, columns = rng.integers(2, 7, size=2)
+    matrix = rng.normal(size=(rows, columns)) * 9e4 ** rng.uniform(0, 1, size=(rows, 1))
+    if seed % 3 == 1:
+        matrix = matrix * 10 ** rng.uniform(-4, 4, size=(1, columns))
+    if seed % 3 == 2:
+        matrix = matrix + 10 ** rng.uniform(0, 8, size=(rows, 1))
+    if seed % 4 == 0:
+        matrix[-1] = matrix[0] if seed % 8 == 0 else 0.0
+    return matrix
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("norm", [2.0, 4.0, math.inf])
+def test_badly_scaled_matrices_come_back(seed: int, norm: float) -> None:
+    matrix = badly_scaled(seed)
+    found = nw.factorize(matrix, norm, neighbours="replace-one")
+    product = found.reconstruction.dense() @ found.strategy.dense()
+    product = product + found.offsets()[:, None]
+    sizes = np.ptp(matrix, axis=1) + 1e-15 * np.abs(matrix).max(axis=1)
+    assert (np.abs(product - matrix).max(axis=1) <= 1e-7 * sizes).all()
+    lengths = np.linalg.norm(found.reconstruction.dense(), axis=1)
+    widest = np.linalg.norm(differences(found.strategy.dense()), axis=0).max()
+    mean = lengths.max() if math.isinf(norm) else np.mean(lengths**norm) ** (1 / norm)
+    assert found.value >= mean * widest * (1 - 1e-9)
+    assert found.gap >= 0
+
+
+def test_a_factorization_that_does_not_multiply_back_is_none() -> None:
+    found = nw.factorize("prefix:6", neighbours="replace-one")
+    other = nw.factorize("ranges:6", neighbours="replace-one")
+    with pytest.raises(Contradiction, match="does not come back"):
+        replace(found, strategy=other.strategy)
+    with pytest.raises(Contradiction, match="contradicts its lower bound"):
+        replace(found, value=found.value * (1 - 1e-6), workload=found.workload)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])

@@ -71,6 +71,20 @@ def test_the_number_of_people_is_exact_and_free() -> None:
     assert released.std[0] < 0.01
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 15.0, 40.0])
+@pytest.mark.parametrize("text", ["total:12+prefix:12", "ranges:6", "prefix:9"])
+def test_grids_are_fine_and_the_public_total_is_covered(text: str, epsilon: float) -> None:
+    counts = np.arange(nw.workload(text).size)
+    plan = nw.plan(text, Privacy(epsilon=epsilon, delta=1e-6, neighbours="replace-one"))
+    laws = zip(plan.strategy.blocks, plan.strategy.laws(plan.law), strict=True)
+    assert all(law.scale > 50 for block, law in laws if block.attributes)
+    whole = np.flatnonzero((plan.workload.dense() == 1).all(axis=1))
+    for _ in range(40):
+        released = plan.release(counts)
+        off = np.abs(released.answers[whole] - counts.sum())
+        assert (off <= released.halfwidth[whole] + 1e-9).all()
+
+
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"epsilon": 1.0}])
 def test_the_number_of_people_alone_needs_no_plan(budget: dict[str, Any]) -> None:
     privacy = Privacy(**budget, neighbours="replace-one")

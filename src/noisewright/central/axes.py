@@ -66,11 +66,17 @@ class Axis:
 
     def total_variance(self, gram: FloatArray) -> float:
         """g = bᵀGb: what unit variance of the total adds to the queries with Gram matrix G."""
-        return float(self.reference @ gram @ self.reference)
+        return max(float(self.reference @ gram @ self.reference), _least(gram))
 
     def contrast_variance(self, gram: FloatArray) -> float:
         """t = ‖C‖²·tr(G E Eᵀ): what contrasts add when their sensitivity is scaled to one."""
-        return float(self.length) * float(np.einsum("ij,ij->", gram, self.covariance))
+        variance = float(self.length) * float(np.einsum("ij,ij->", gram, self.covariance))
+        return max(variance, _least(gram)) if self.size > 1 else variance
+
+
+def _least(gram: FloatArray) -> float:
+    """Below all rounding: what queries do not see comes out as zero or just below."""
+    return 1e-20 * float(np.trace(gram)) / len(gram)
 
 
 def reference_of(contrasts: Integers) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -17,6 +17,8 @@ from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import unit_error
 from noisewright.errors import TooLarge
 from noisewright.norm.factorize import factorize
+from noisewright.norm.result import without_offsets
+from noisewright.norm.rounding import settled
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term
 
@@ -26,6 +28,7 @@ DENSE_CELLS = 2048
 _MOST_BITS = 18
 _GRID_BITS = 10
 _SMALL = 64
+_SETTLED = 1.001  # of the bound: no other strategy could do visibly better
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,12 @@ class Planned:
     certificate: str
     status: str
     neighbours: str = "add-remove"
+
+    def __post_init__(self) -> None:
+        """No plan survives whose value contradicts its bound."""
+        bound = 0.0 if self.unit_bound is None else self.unit_bound
+        value = settled(self.unit_value, bound, f"strategy ({self.status})")
+        object.__setattr__(self, "unit_value", value)
 
 
 def product_strategy(
@@ -82,25 +91,35 @@ def replaced_product(
     """For replaced people: few cells exactly, pair by pair; products as for added people."""
     if term.factors is None:
         return replaced_product(as_one_axis(term.inner), (prod(sizes),), norm, total_bits)
+    exact = None
     if len(term.factors) == 1 and term.factors[0].size <= PAIR_CELLS:
-        found = _by_pairs(term, sizes, norm, total_bits)
-        if found is not None:
-            return found
+        exact = _by_pairs(term, sizes, norm, total_bits)
+    if exact is not None:
+        shifted = as_one_axis(without_offsets(term.factors[0]))
+        shifted = replace(term, inner=shifted.inner, factors=shifted.factors)
+        reached = unit_error(exact.strategy, [shifted], norm, 2, "replace-one")
+        if reached <= _SETTLED * (exact.unit_bound or 0.0):
+            return exact
     strategy = product_strategy(term, sizes, norm, total_bits).strategy
     value = unit_error(strategy, [term], norm, 2, "replace-one")
     told = "best linear strategy for added people, under the sensitivity of replaced ones"
-    return Planned(strategy, value, None, "none", told, "replace-one")
+    if exact is None:
+        return Planned(strategy, value, None, "none", told, "replace-one")
+    if reached <= value:
+        return exact
+    return replace(exact, strategy=strategy, unit_value=value, status=told)
 
 
 def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) -> Planned | None:
     """The exact optimum over differences of columns, and the public number of people beside it."""
     (workload,) = term.factors or ()
-    found = contrasts_by_pairs(workload, norm, bits_each(total_bits - 6, 1, _MOST_BITS))
-    if found is None:
+    bits = bits_each(total_bits - 6, 1, _MOST_BITS)
+    searched = contrasts_by_pairs(without_offsets(workload), norm, bits)
+    if searched is None:
         return None
-    axis, solved = found
+    axis, solved = searched
     grid = fine_grid([axis.contrasts])
-    total = Block((), (), FREE_NOISE * 1024, 1024)
+    total = Block((), (), FREE_NOISE)
     alone = BlockStrategy(sizes, (Block(term.attributes, (axis.contrasts,)),))
     scale = alone.sensitivity(2, "replace-one")
     contrasts = Block(term.attributes, (axis.contrasts,), scale * grid, grid)

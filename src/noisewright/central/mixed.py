@@ -138,7 +138,8 @@ def optimal_strategy(gram: FloatArray) -> FloatArray:
 
 def _problem(gram: FloatArray, tau_squared: float) -> GramProblem | TridiagonalProblem:
     scale = float(gram[-1, -1])
-    if len(gram) > 1 and np.allclose(gram, scale * PrefixGram(len(gram)).dense(), rtol=1e-12):
+    prefix = scale * PrefixGram(len(gram)).dense()
+    if len(gram) > 1 and scale > 0 and np.allclose(gram, prefix, rtol=1e-12, atol=0.0):
         # Adding 11ᵀ to the Gram matrix of prefix sums changes one entry of its inverse.
         plain = prefix_gram_inverse(len(gram))
         diagonal = plain.diagonal.copy()

@@ -25,8 +25,8 @@ from noisewright.norm.solver import Spectrum, solve
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
 
-FREE_NOISE = 1e-3
-"""Of the strategy's scale, for the public total on a grid of 1/1024 people: the law needs some."""
+FREE_NOISE = 2.0**-20
+"""Of the strategy's scale, for the public total in whole people: a law that rounds to nothing."""
 
 PAIR_CELLS = 256
 """Cells up to which the best strategy for replaced people is found pair by pair."""
@@ -78,17 +78,31 @@ def contrasts_by_pairs(
     """The optimal contrasts of one attribute for replaced people, and the solution they are from.
 
     They are known up to a shift of all columns, which no difference sees: centred, so that columns
-    are short. None where some differences are never asked for: rounding would move the row space.
+    are short. None where all cells are alike.
     """
     solved = factorize(
         asked, norm=norm, neighbours="replace-one", tolerance=_TOLERANCE, iterations=_ITERATIONS
     )
-    rows = solved.strategy.dense()
+    rows, weights = solved.strategy.dense(), _cell_weights(solved)
+    if not len(rows):
+        return None
+    rows = rows - (rows @ weights)[:, None]
     lengths = np.linalg.norm(rows, axis=1)
     if len(rows) != asked.size - 1 or lengths.min() < 1e-4 * lengths.max():
-        return None
-    centre = rows @ _cell_weights(solved)
-    return Axis(rounded(rows - centre[:, None], bits)), solved
+        rows = _completed(rows, weights, 2.0 ** (-bits / 2))
+    return Axis(rounded(rows, bits)), solved
+
+
+def _completed(rows: FloatArray, weights: FloatArray, share: float) -> FloatArray:
+    """As many contrasts as there are differences, the missing ones measured weakly.
+
+    Rounding moves the row space by 2^-bits, and what it leaves unseen is answered from the weak
+    rows: at 2^(-bits/2) of the rest, both cost 2^-bits of the squared error.
+    """
+    size = rows.shape[1]
+    weak = share / np.sqrt(2) * (np.eye(size) - weights[:, None])  # vanishes on the weights too
+    _, s, vt = np.linalg.svd(np.concatenate([rows, weak]), full_matrices=False)
+    return np.asarray(s[: size - 1, None] * vt[: size - 1], np.float64)
 
 
 def _cell_weights(solved: Factorization) -> FloatArray:

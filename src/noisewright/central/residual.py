@@ -151,7 +151,7 @@ def _mixed(found: Certified) -> Planned:
     return Planned(
         _strategy(design_, [design_.noise(block, share) for block, share in pairs]),
         found.value,
-        min(found.bound, found.value),
+        found.bound,
         "weighted nuclear norm, product weights",
         f"axes optimised for {len(design_.family.blocks)} interactions; within a factor "
         f"{max(1.0, found.value / found.bound):.4f} of the lower bound",
@@ -165,9 +165,11 @@ def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Planned:
     strategies = [_replaced_strategy(design_) for design_ in designs]
     values = [unit_error(s, terms, norm, 2, "replace-one") for s in strategies]
     best = int(np.argmin(values))
-    bound = found.bound
+    bound: float | None = found.bound
     if other is not None and norm == 2:
-        bound = max(bound, lower_bound(other, "replace-one"))
+        bound = max(found.bound, lower_bound(other, "replace-one"))
+    if any(term.factors is None for term in terms):
+        bound = None  # it is of the cells that stand in for queries which are no product
     return Planned(
         strategies[best],
         values[best],
@@ -198,7 +200,7 @@ def _unit_scaled(strategy: BlockStrategy) -> BlockStrategy:
     """Noise scaled to sensitivity one under replaced people, and hardly any on their number."""
     scale = strategy.sensitivity(2, "replace-one")
     blocks = tuple(
-        replace(b, noise=b.noise * scale if b.attributes else FREE_NOISE * b.multiplier)
+        replace(b, noise=b.noise * scale) if b.attributes else Block((), (), FREE_NOISE)
         for b in strategy.blocks
     )
     return replace(strategy, blocks=blocks)
@@ -221,7 +223,7 @@ def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbou
         strategy = _unit_scaled(strategy)
     return Planned(
         strategy,
-        max(value, solved.lower_bound),
+        value,
         solved.lower_bound,
         "closed form in the interaction basis" if norm == 2 else "dual weights per table",
         f"best linear strategy for {len(terms)} tables" if solved.converged else "iteration limit",

@@ -80,7 +80,7 @@ def shared_basis(
     return Planned(
         problem.strategy(problem.precisions(found.primal)),
         value,
-        min(bound, value),
+        bound,
         "weighted nuclear norm, product weights",
         f"{problem.gains(None).size} kinds of rows, each with noise of its own",
     )

@@ -11,9 +11,9 @@ from noisewright.central.block import Block
 from noisewright.central.overlap import subsets
 from noisewright.central.strategy import BlockStrategy
 from noisewright.errors import TooLarge
+from noisewright.norm.result import without_offsets
 from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.noise import SCALE_LIMIT
-from noisewright.workload import Workload
+from noisewright.workload import Explicit, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.tensor import apply_along_axes, kron_all
@@ -22,20 +22,28 @@ from noisewright.workload.terms import Term
 JOINT_LIMIT = 4096
 """Cells up to which queries that are no product over attributes get exact variances."""
 
-_FINE = 1024.0  # a scale at which rounding to the grid adds nothing
-
 
 def query_variances(
     strategy: BlockStrategy, terms: Sequence[Term], law: NoiseLaw
 ) -> list[FloatArray]:
     """Variance of every answer, term by term: independent blocks add up."""
-    laws = zip(strategy.blocks, strategy.laws(law), strict=True)
-    units = [drawn.variance / np.asarray(block.scales) ** 2 for block, drawn in laws]
+    return _with_noise(strategy, terms, [drawn.variance for drawn in strategy.laws(law)])
+
+
+def _with_noise(
+    strategy: BlockStrategy, terms: Sequence[Term], variances: Sequence[float]
+) -> list[FloatArray]:
+    """Variance of every answer, when every block's noise has its own."""
+    pairs = zip(strategy.blocks, variances, strict=True)
+    units = [np.asarray(variance / np.asarray(block.scales) ** 2) for block, variance in pairs]
     quadratics = _Quadratics(strategy)
     if strategy.overlap is not None:
         components = strategy.overlap.component_variances([float(unit) for unit in units])
-        return [term.weight**2 * _overlapping(term, components, quadratics) for term in terms]
-    return [term.weight**2 * _term_variances(strategy, term, units, quadratics) for term in terms]
+        found = [_overlapping(term, components, quadratics) for term in terms]
+    else:
+        found = [_term_variances(strategy, term, units, quadratics) for term in terms]
+    # An answer that is free of noise has a variance of zero only up to rounding.
+    return [term.weight**2 * np.maximum(v, 0.0) for term, v in zip(terms, found, strict=True)]
 
 
 def mean_error(std: FloatArray, norm: float) -> float:
@@ -53,12 +61,14 @@ def unit_error(
     order: int,
     neighbours: str = "add-remove",
 ) -> float:
-    """p-th mean of the answers' deviations, in deviations of noise at sensitivity one."""
-    coarsest = max(block.noise for block in strategy.blocks)
-    scale = min(_FINE, SCALE_LIMIT / 2 / coarsest)
-    law = NoiseLaw("rounded-gaussian" if order == 2 else "discrete-laplace", scale)
-    std = np.sqrt(np.concatenate(query_variances(strategy, terms, law)))
-    return mean_error(std, norm) * strategy.sensitivity(order, neighbours) / law.standard_deviation
+    """p-th mean of the answers' deviations, in deviations of continuous noise at sensitivity one.
+
+    A total that nobody can change needs no noise.
+    """
+    free = neighbours == "replace-one"
+    variances = [b.noise**2 if b.attributes or not free else 0.0 for b in strategy.blocks]
+    std = np.sqrt(np.concatenate(_with_noise(strategy, terms, variances)))
+    return mean_error(std, norm) * strategy.sensitivity(order, neighbours)
 
 
 def _term_variances(
@@ -148,8 +158,20 @@ class _Quadratics:
         """Variances of all queries on the attribute."""
         key = (attribute, self._measures(block, attribute), id(factor))
         if key not in self._parts:
-            self._parts[key] = row_quadratics(factor, self.covariance(block, attribute))
+            self._parts[key] = self._variances(block, attribute, factor)
         return self._parts[key]
+
+    def _variances(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+        """Explicit rows from their images, whose squares keep twice the digits of a product.
+
+        Contrasts see no constants, so large ones are left out before they round.
+        """
+        if not isinstance(factor, Explicit) or attribute not in block.attributes:
+            return row_quadratics(factor, self.covariance(block, attribute))
+        place = block.attributes.index(attribute)
+        rows = factor if self.strategy.axes is None else without_offsets(factor)
+        images = rows.matvec(self.strategy.inverses(block)[place])
+        return np.asarray(np.einsum("ij,ij->i", images, images))
 
     def interaction(self, attribute: int, inside: bool) -> FloatArray:
         """Centring matrix inside an interaction, spreading evenly outside it."""

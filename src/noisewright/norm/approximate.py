@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from noisewright.bound_class import BoundClass
-from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.norm.certificate import witness_bound
+from noisewright.errors import Contradiction, InvalidParameter, TooLarge
+from noisewright.norm.certificate import row_middles, witness_bound
 from noisewright.norm.factorize import factorize
 from noisewright.norm.problems import DenseProblem
 from noisewright.norm.result import Factorization
+from noisewright.norm.rounding import SLACK, settled
 from noisewright.norm.solver import solve
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.text import workload as as_workload
@@ -42,7 +43,7 @@ class ApproximateNorm:
 
     `approximation` is W̃ (after the row `shifts`, if any), `factorization` its exact factorization
     at norm ∞; `witness` is the dual matrix U, which with the diagonal weights proves the bound
-    (W•U − α‖U‖₁) / ‖P^-½ U T^-½‖.
+    (W•U − α‖U‖₁) / ‖P^-½ U T^-½‖. With shifts its rows sum to zero exactly, as they must.
     """
 
     workload: Workload
@@ -59,6 +60,25 @@ class ApproximateNorm:
     status: str
     iterations: int
     seconds: float
+
+    def __post_init__(self) -> None:
+        """No approximation outside its box survives, nor a bound that its witness does not prove.
+
+        Distances are rounded within SLACK of the entries less the middle of their rows.
+        """
+        matrix = self.workload.dense()
+        middles = row_middles(matrix) if self.shift else np.zeros(len(matrix))
+        entries = matrix - middles[:, None]
+        away = np.abs(self.approximation - entries - (self.shifts + middles)[:, None]).max()
+        rounding = SLACK * np.abs(entries).max() + 1e-15 * np.abs(middles).max()
+        proof = self.witness, self.row_weights, self.column_weights
+        bound = witness_bound(matrix, self.entrywise, *proof, self.shift)
+        if away > self.entrywise * (1 + SLACK) + rounding or self.lower_bound > bound:
+            raise Contradiction(
+                f"approximate norm of {self.workload.brief()}: the result does not keep to its "
+                f"tolerance, or its witness proves less than the bound; please report the workload"
+            )
+        settled(self.value, self.lower_bound, f"approximate norm of {self.workload.brief()}")
 
     @property
     def bound_class(self) -> BoundClass:
@@ -90,28 +110,30 @@ def approximate_norm(
     asked = as_workload(workload)
     _check(asked, entrywise, tolerance)
     matrix = asked.dense()
-    scale = float(np.abs(matrix).max())
-    if scale == 0:
-        scale = 1.0
-    search = _Search(matrix / scale, entrywise / scale, shift)
+    middles = row_middles(matrix) if shift else np.zeros(len(matrix))
+    entries = matrix - middles[:, None]
+    scale = math.ldexp(1.0, math.frexp(float(np.abs(entries).max()))[1] - 1)  # rounds nothing
+    search = _Search(entries / scale, entrywise / scale, shift)
     steps = search.run(tolerance, iterations)
-    found = search.best
-    exact = factorize(found.approximation * scale, math.inf, tolerance=tolerance / 10)
-    bound = witness_bound(matrix, entrywise, found.witness, found.row_weights, found.column_weights)
-    gap = exact.value / bound - 1 if bound > 0 else exact.value
+    best = search.best
+    exact = factorize(best.approximation * scale, math.inf, tolerance=tolerance / 10)
+    proof = best.witness, best.row_weights, best.column_weights
+    bound = witness_bound(matrix, float(entrywise), *proof, shift)
+    value = settled(exact.value, bound, f"approximate norm of {asked.brief()}")
+    gap = value / bound - 1 if bound > 0 else value
     end = "converged" if gap <= tolerance else "iteration limit: value and bound are valid"
     return ApproximateNorm(
         workload=asked,
         entrywise=float(entrywise),
         shift=shift,
-        value=max(exact.value, bound),
+        value=value,
         lower_bound=bound,
-        approximation=found.approximation * scale,
-        shifts=found.shifts * scale,
+        approximation=best.approximation * scale,
+        shifts=best.shifts * scale - middles,
         factorization=exact,
-        witness=found.witness,
-        row_weights=found.row_weights,
-        column_weights=found.column_weights,
+        witness=best.witness,
+        row_weights=best.row_weights,
+        column_weights=best.column_weights,
         status=f"{end}; gap {gap:.1e} after {steps} steps",
         iterations=steps,
         seconds=time.perf_counter() - began,
@@ -135,12 +157,11 @@ class _Search:
     def __init__(self, matrix: FloatArray, alpha: float, shift: bool) -> None:
         self.matrix, self.alpha, self.shift = matrix, alpha, shift
         self.p, self.n = matrix.shape
-        self.upper, self.lower = math.inf, 0.0
-        centre = (matrix.max(axis=1) + matrix.min(axis=1)) / 2 if shift else np.zeros(self.p)
-        self.start(matrix - centre[:, None], -centre)
+        self.upper = math.inf
+        self.start(matrix)
 
-    def start(self, matrix: FloatArray, shifts: FloatArray) -> None:
-        """Begin at the exact factorization of W (shifted to the middle of its rows)."""
+    def start(self, matrix: FloatArray) -> None:
+        """Begin at the exact factorization of W."""
         p, size = self.p, self.p + self.n
         a, b = np.full(p, 1 / p), np.full(self.n, 1 / self.n)
         self.penalty = PENALTY / size**1.5
@@ -160,7 +181,11 @@ class _Search:
         np.fill_diagonal(multiplier, np.concatenate([a, b]) / 2)
         multiplier[:p, p:], multiplier[p:, :p] = -witness / 2, -witness.T / 2
         self.scaled = multiplier / self.penalty
-        self.best = _Pair(matrix, shifts, witness, a, b)
+        proof = _zero_sums(witness) if self.shift else witness
+        self.lower = witness_bound(matrix, self.alpha, proof, a, b, self.shift)
+        self.best = _Pair(matrix, np.zeros(p), proof, a, b)
+        if np.abs(matrix).max() <= self.alpha:  # zero is in the box: nothing to search for
+            self.best = _Pair(np.zeros_like(matrix), np.zeros(p), np.zeros_like(matrix), a, b)
 
     def run(self, tolerance: float, iterations: int) -> int:
         """Step until the gap closes; returns the number of steps."""
@@ -198,8 +223,8 @@ class _Search:
         a, b = _weights(diagonal[:p]), _weights(diagonal[p:])
         witness = -2 * self.penalty * self.scaled[:p, p:]
         if self.shift:
-            witness = witness - witness.mean(axis=1, keepdims=True)
-        lower = witness_bound(self.matrix, self.alpha, witness, a, b)
+            witness = _zero_sums(witness)
+        lower = witness_bound(self.matrix, self.alpha, witness, a, b, self.shift)
         if lower > self.lower:
             self.lower = lower
             best = _Pair(best.approximation, best.shifts, witness, a, b)
@@ -249,6 +274,20 @@ def _best_shifts(excess: FloatArray, alpha: float) -> FloatArray:
         inside = (newton >= low) & (newton <= high)
         shifts = np.where(slope == 0, shifts, np.where(inside, newton, (low + high) / 2))
     return np.asarray(shifts)
+
+
+def _zero_sums(witness: FloatArray) -> FloatArray:
+    """The nearest matrix on a grid of 2^-40 of its largest entry whose rows sum to zero exactly."""
+    centred = witness - witness.mean(axis=1, keepdims=True)
+    step = math.ldexp(1.0, math.frexp(float(np.abs(centred).max()))[1] - 40)
+    if step == 0:
+        return np.zeros_like(witness)
+    grid = np.rint(centred / step).astype(np.int64)
+    rest = grid.sum(axis=1)
+    share = rest // grid.shape[1]
+    left = rest - share * grid.shape[1]  # between zero and one less than there are columns
+    grid -= share[:, None] + (np.arange(grid.shape[1]) < left[:, None])
+    return np.asarray(grid * step)
 
 
 def _weights(values: FloatArray) -> FloatArray:

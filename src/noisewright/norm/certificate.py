@@ -13,11 +13,13 @@ from math import fsum, prod, sqrt
 
 import numpy as np
 
+from noisewright.errors import Contradiction
 from noisewright.norm.rounding import EPSILON, inward
 from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray, Workload
 
 _SMALL = 2**23  # entries of a matrix whose SVD is still quick
+_FEW_PAIRS = 2**18  # entries of all differences of columns up to which they are written out
 
 
 def nuclear_from_matrix(matrix: FloatArray) -> float:
@@ -51,10 +53,15 @@ def nuclear_from_operator(workload: Workload, a: FloatArray | None, b: FloatArra
 def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray) -> float:
     """A number just below ‖D_a^½ W L^½‖_*, L the Laplacian of weights on pairs of cells.
 
-    With the last cell as origin L = E·L₀·Eᵀ and L₀ = C·Cᵀ, so the same singular values belong to
-    the columns less the last column, times C.
+    Where all pairs fit, it is the nuclear norm of the weighted differences of columns as they are.
+    Otherwise, with the last cell as origin, L = E·L₀·Eᵀ and L₀ = C·Cᵀ, so the same singular values
+    belong to the columns less the last column, times C.
     """
     n = workload.size
+    if workload.queries * pairs.size <= _FEW_PAIRS:
+        w, (first, second) = workload.dense(), np.triu_indices(n, 1)
+        columns = (w[:, first] - w[:, second]) * np.sqrt(pairs / pairs.sum())
+        return nuclear_from_matrix(columns if a is None else np.sqrt(a)[:, None] * columns)
     edges = np.zeros((n, n))
     edges[np.triu_indices(n, 1)] = pairs / pairs.sum()
     edges += edges.T
@@ -63,7 +70,11 @@ def nuclear_of_pairs(workload: Workload, a: FloatArray | None, pairs: FloatArray
     if workload.queries * n <= _SMALL:
         w = workload.dense()
         scaled = (w[:, :-1] - w[:, -1:]) @ c
-        return nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
+        whole = nuclear_from_matrix(scaled if a is None else np.sqrt(a)[:, None] * scaled)
+        # Products round by the sizes of what is added up, which may cancel.
+        sizes = np.abs(w[:, :-1] - w[:, -1:]) @ np.abs(c)
+        added = float(np.linalg.norm(sizes if a is None else np.sqrt(a)[:, None] * sizes))
+        return max(0.0, whole - sqrt(n) * n * EPSILON * added)
     gram = workload.gram().dense() if a is None else _any_weighted_gram(workload, a)
     shifted = gram[:-1, :-1] - gram[:-1, -1:] - gram[-1:, :-1] + gram[-1, -1]
     return nuclear_from_gram(c.T @ shifted @ c)
@@ -179,17 +190,33 @@ def _pair_change(
 
 
 def witness_bound(
-    matrix: FloatArray, entrywise: float, u: FloatArray, a: FloatArray, b: FloatArray
+    matrix: FloatArray,
+    entrywise: float,
+    u: FloatArray,
+    a: FloatArray,
+    b: FloatArray,
+    shift: bool = False,
 ) -> float:
     """A number just below (W•U − α‖U‖₁)/γ2*(U), with γ2*(U) ≤ ‖P^-½ U T^-½‖ for diagonal P, T.
 
-    It bounds γ2(W, α) from below for every U, and γ̂2(W, α) for every U whose rows sum to zero.
+    It bounds γ2(W, α) from below for every U. With a free `shift` of rows it bounds γ̂2(W, α) for
+    every U whose rows sum to zero, and to nothing else: a rest would be multiplied by shifts of any
+    size. `fsum` is exact, so is the test; W may then be taken from the middle of its rows.
     """
     if not u.any():
         return 0.0
+    if shift:
+        if any(fsum(row) != 0 for row in u.tolist()):
+            raise Contradiction("rows of a witness for free shifts must sum to zero exactly")
+        matrix = matrix - row_middles(matrix)[:, None]
     gain = float(np.sum(matrix * u) - entrywise * np.sum(np.abs(u)))
     size = float(np.sum(np.abs(matrix * u)) + entrywise * np.sum(np.abs(u)))
     root_a, root_b = np.sqrt(a / a.sum()), np.sqrt(b / b.sum())
     norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))
     slack = 8 * sum(matrix.shape) * EPSILON
     return max(0.0, (gain - slack * size) / (norm * (1 + slack)))
+
+
+def row_middles(matrix: FloatArray) -> FloatArray:
+    """Halfway between the least and the largest entry of every row."""
+    return np.asarray(matrix.max(axis=1) / 2 + matrix.min(axis=1) / 2)

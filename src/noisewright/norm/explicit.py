@@ -27,6 +27,7 @@ from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray
 
 LARGEST_SIDE = 8192
+_LOST = 1e-6
 LARGEST_BLOCK = 2**27  # entries, a gigabyte
 
 
@@ -108,7 +109,9 @@ class Merged:
 
 def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
     """Merge parallel rows by the ℓ_norm of their lengths, parallel columns by the longest."""
-    column_index, column_scale, chosen = _parallel(matrix.T)
+    # Rows alike in size, or columns that differ in a small query alone would seem to be parallel.
+    alike = np.ldexp(matrix, -np.frexp(np.abs(matrix).max(axis=1))[1][:, None])
+    column_index, column_scale, chosen = _parallel(alike.T)
     kept = matrix[:, chosen]
     row_index, row_scale, leaders = _parallel(kept)
     ratio = np.abs(row_scale)  # at most one: the longest row of each group leads it
@@ -210,9 +213,9 @@ def _solve_block(block: Block, settings: Settings) -> Solved:
     merged = merge_parallel(block.matrix, norm)
     small = Explicit(merged.matrix)
     spectrum = _circulant_spectrum(small.matrix) if norm == 2 else None
-    if spectrum is not None:
-        inner = solve_spectrum(small, (small.size,), spectrum)
-    else:
+    inner = None if spectrum is None else solve_spectrum(small, (small.size,), spectrum)
+    # A Gram matrix may be cyclic to all its digits, and its smallest queries are not.
+    if inner is None or _lost(small.matrix, inner).max() > _LOST:
         start = _restricted_start(settings, block, merged)
         problem = DenseProblem(small.matrix)
         inner = solve_numerically(small, problem, replace(settings, start=start))
@@ -258,9 +261,14 @@ def _restricted_start(settings: Settings, block: Block, merged: Merged) -> Weigh
     return Weights(_sums(merged.row_index, a[block.rows] ** power) ** (1 / power), b)
 
 
+def _lost(matrix: FloatArray, inner: Solved) -> FloatArray:
+    """How much of every query does not come back, relative to its largest entry."""
+    reached = inner.strategy.rmatvec(inner.inverse.rmatvec(matrix.T)).T
+    return np.asarray(np.abs(matrix - reached).max(axis=1) / np.abs(matrix).max(axis=1))
+
+
 def _check_reach(matrix: FloatArray, inner: Solved) -> None:
     """Refuse queries so small beside the others that double precision cannot answer them."""
-    reached = inner.strategy.rmatvec(inner.inverse.rmatvec(matrix.T)).T
-    lost = np.abs(matrix - reached).max(axis=1) / np.abs(matrix).max(axis=1)
-    if lost.max() > 1e-6:
+    lost = _lost(matrix, inner)
+    if lost.max() > _LOST:
         raise _too_small(f"query {int(lost.argmax())} of its block")

@@ -9,7 +9,8 @@ from typing import Any
 from noisewright.errors import InvalidParameter
 from noisewright.norm.operators import Reconstruction
 from noisewright.norm.replace import solve_replace
-from noisewright.norm.result import Certificate, Factorization, Settings, Solved
+from noisewright.norm.result import Certificate, Factorization, Settings, Solved, without_offsets
+from noisewright.norm.rounding import settled
 from noisewright.norm.solver import Progress, Weights
 from noisewright.norm.structure import solve_part
 from noisewright.workload.base import Workload, check_neighbours
@@ -59,8 +60,11 @@ def factorize(
         neighbours=settings.neighbours,
         strategy=solved.strategy,
         inverse=solved.inverse,
-        reconstruction=Reconstruction(asked, solved.inverse),
-        value=max(solved.value, solved.bound),
+        reconstruction=Reconstruction(
+            asked if settings.neighbours == "add-remove" else without_offsets(asked),
+            solved.inverse,
+        ),
+        value=settled(solved.value, solved.bound, f"factorization of {asked.brief()}"),
         certificate=Certificate(
             CERTIFICATES[settings.neighbours], solved.bound, solved.rows, solved.columns
         ),

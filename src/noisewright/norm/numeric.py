@@ -13,6 +13,7 @@ from noisewright.norm.problems import Factors
 from noisewright.norm.result import Settings, Solved
 from noisewright.norm.rounding import mean_factor, outward
 from noisewright.norm.solver import Problem, Weights, dual_exponent, error_norm, solve
+from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_quadratics
 
@@ -66,14 +67,14 @@ def solve_numerically(
 
 def _error(workload: Workload, inverse: FloatArray, norm: float) -> float:
     """(Σ ‖R_i‖^norm)^{1/norm} of R = W·inverse; at norm 2 the Gram matrix is enough."""
-    if norm == 2 and workload.queries > workload.size:
+    if norm == 2 and workload.queries > workload.size and not isinstance(workload, Explicit):
         return float(np.sqrt(np.sum(inverse * workload.gram().matvec(inverse))))
     return error_norm(row_lengths(workload, inverse), norm)
 
 
 def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
-    """‖R_i‖ of R = W·inverse for every query."""
-    if workload.queries > 2 * workload.size:
+    """‖R_i‖ of R = W·inverse for every query; squares would blur explicit rows that cancel."""
+    if workload.queries > 2 * workload.size and not isinstance(workload, Explicit):
         return np.sqrt(np.maximum(row_quadratics(workload, inverse @ inverse.T), 0.0))
     images = np.asarray(workload.matvec(inverse), dtype=np.float64)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))

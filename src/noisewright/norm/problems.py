@@ -48,6 +48,19 @@ def right_singular(matrix: FloatArray, b: FloatArray) -> tuple[FloatArray, Float
     return s, vt.T
 
 
+def row_basis(matrix: FloatArray) -> FloatArray:
+    """Orthonormal rows that span those of a matrix, found with all of them alike in size.
+
+    A factorization in these coordinates multiplies back to every query, however small beside
+    others: their sizes decide about weights, not about the row space.
+    """
+    largest = np.abs(matrix).max(axis=1)
+    alike = matrix[largest > 0] / largest[largest > 0, None]
+    _, s, vt = np.linalg.svd(alike, full_matrices=False)
+    rank = int(np.count_nonzero(s > max(alike.shape) * EPSILON * s[0]))
+    return np.eye(matrix.shape[1]) if rank == matrix.shape[1] else np.asarray(vt[:rank])
+
+
 @dataclass(frozen=True, eq=False)
 class GramProblem:
     """Norm 2 from the Gram matrix alone: an n × n eigenproblem, however many queries."""
@@ -117,10 +130,14 @@ class DenseProblem:
         return np.asarray(np.linalg.svd(self.matrix, compute_uv=False), np.float64)
 
     @cached_property
+    def basis(self) -> FloatArray:
+        """Orthonormal rows that span the queries, however much these differ in size."""
+        return row_basis(self.matrix)
+
+    @property
     def rank(self) -> int:
         """Number of directions the queries use."""
-        s = self._singular_values
-        return int(np.count_nonzero(s > max(self.matrix.shape) * EPSILON * s[0]))
+        return len(self.basis)
 
     @cached_property
     def _delicate(self) -> bool:
@@ -174,6 +191,18 @@ class DenseProblem:
         return Spectrum(float(s.sum()), rows, (images * images) @ (1 / s))
 
     def factors(self, weights: Weights) -> Factors:
-        """The factorization at these weights, by SVD: done once, so accuracy comes first."""
-        _, s, v = self.singular(weights.a, weights.b)
-        return column_side_factors(s, v, weights.b)
+        """The factorization at these weights, by SVD: done once, so accuracy comes first.
+
+        With W = Z·Q in coordinates of the basis and Q·D_b^½ = C·O, the singular vectors of
+        D_a^½ Z C give A = S^½ Vᵀ C⁻¹ Q, which spans the queries whatever their sizes.
+        """
+        if self.rank == self.columns:
+            _, s, v = self.singular(weights.a, weights.b)
+            return column_side_factors(np.maximum(s, EPSILON * s[0]), v, weights.b)
+        root_a = np.ones(self.rows) if weights.a is None else np.sqrt(weights.a)
+        upper = np.asarray(np.linalg.qr((self.basis * np.sqrt(weights.b)).T, mode="r"))
+        queries = (root_a[:, None] * (self.matrix @ self.basis.T)) @ upper.T
+        _, s, vt = np.linalg.svd(queries, full_matrices=False)
+        half = np.sqrt(np.maximum(s, EPSILON * s[0]))
+        strategy = half[:, None] * np.linalg.solve(upper, vt.T).T @ self.basis
+        return unit_factors(strategy, self.basis.T @ (upper.T @ vt.T / half))

@@ -20,19 +20,20 @@ from noisewright.norm import certificate
 from noisewright.norm.families import attribute_sizes, marginal_family, solve_family
 from noisewright.norm.numeric import nothing_asked, row_lengths
 from noisewright.norm.operators import Dense, Scaled
-from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root
-from noisewright.norm.result import Settings, Solved
-from noisewright.norm.rounding import inward, mean_factor, outward
+from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
+from noisewright.norm.result import Settings, Solved, without_offsets
+from noisewright.norm.rounding import EPSILON, inward, mean_factor, outward
 from noisewright.norm.rowwise import weighted_gram
 from noisewright.norm.solver import Spectrum, Weights, error_norm, solve
 from noisewright.norm.structure import on_attributes, solve_part, weighted
 from noisewright.workload.algebra import Kron, Weighted
-from noisewright.workload.atoms import Explicit
+from noisewright.workload.atoms import Atom, Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.quadratics import row_quadratics
 
 LARGEST_PAIRS = 2048  # cells: two million pairs
+_HELD = 2**20  # entries of a structured workload up to which its rows are held
 SMALL_PRODUCT = 256  # cells up to which a product is solved exactly, pair by pair
 
 
@@ -53,46 +54,101 @@ class PairsProblem:
         return self.workload.size * (self.workload.size - 1) // 2
 
     @cached_property
+    def _edges(self) -> FloatArray | None:
+        """Every column less the last one, unless all queries are alike or too many to be held."""
+        asked = self.workload
+        large = asked.queries * asked.size > _HELD
+        if isinstance(asked, Atom) or (large and not isinstance(asked, Explicit)):
+            return None
+        rows = asked.dense()
+        return np.asarray(rows[:, :-1] - rows[:, -1:])
+
+    @cached_property
+    def _basis(self) -> FloatArray:
+        """Orthonormal rows that span the differences asked."""
+        return np.eye(self.workload.size - 1) if self._edges is None else row_basis(self._edges)
+
+    @cached_property
+    def _queries(self) -> FloatArray | None:
+        """The differences asked in coordinates of the basis."""
+        if self._edges is None or len(self._basis) == self.workload.size - 1:
+            return self._edges
+        return np.asarray(self._edges @ self._basis.T)
+
+    @cached_property
     def _plain_gram(self) -> FloatArray:
-        return self.workload.gram().dense()
+        if self._queries is not None:
+            return self._queries.T @ self._queries
+        return differences(self.workload.gram().dense())
 
     @property
     def asks_anything(self) -> bool:
         """Whether any two cells have different columns: shifts answer the rest for free."""
-        if self.workload.size == 1:
-            return False
-        edges, gram = differences(self._plain_gram), self._plain_gram
-        return bool(np.trace(edges) > 1e-24 * np.trace(gram))
+        if self._edges is not None:
+            return bool(self._edges.any())
+        return bool(np.trace(self._plain_gram) > 1e-24 * np.trace(self.workload.gram().dense()))
+
+    def _gram(self, a: FloatArray | None) -> FloatArray:
+        if a is None:
+            return self._plain_gram
+        if self._queries is not None:
+            return np.asarray(self._queries.T @ (a[:, None] * self._queries))
+        return differences(weighted_gram(self.workload, a))
 
     def _singular(self, weights: Weights) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Singular values and right vectors of D_a^½ W E C, and C with C·Cᵀ = L₀."""
-        a = weights.a
-        gram = self._plain_gram if a is None else weighted_gram(self.workload, a)
-        edges = differences(gram)
+        """Singular values and right vectors of D_a^½ Z C, and C with C·Cᵀ = Q·L₀·Qᵀ.
+
+        W·E = Z·Q, Q the basis: strategy and inverse are S^½ Vᵀ C⁻¹ Q and Qᵀ C V S^-½.
+        """
+        a, basis = weights.a, self._basis
         grounded = laplacian(self.workload.size, weights.b)[:-1, :-1]
         c: FloatArray = np.asarray(np.linalg.cholesky(grounded), dtype=np.float64)
-        values, vectors = np.linalg.eigh(c.T @ edges @ c)
+        if len(basis) < len(c):
+            upper: FloatArray = np.asarray(np.linalg.qr((basis @ c).T, mode="r"))
+            c = upper.T
+        gram = self._gram(a)
+        values, vectors = np.linalg.eigh(c.T @ gram @ c)
         if values[0] > WELL_CONDITIONED * values[-1]:
             return np.sqrt(values), np.asarray(vectors), c
-        _, s, vt = np.linalg.svd(gram_root(edges) @ c, full_matrices=False)
-        return s, vt.T, c
+        if self._queries is None:
+            _, s, vt = np.linalg.svd(gram_root(gram) @ c, full_matrices=False)
+        else:
+            rows = self._queries if a is None else np.sqrt(a)[:, None] * self._queries
+            _, s, vt = np.linalg.svd(rows @ c, full_matrices=False)
+        return np.maximum(s, EPSILON * s[0]), vt.T, c
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
         """Squared distances between columns take the place of squared lengths."""
         s, v, c = self._singular(Weights(a, b))
-        strategy = _strategy(s, v, c)
         rows = None
-        if a is not None:
-            inverse = _inverse(s, v, c)
+        if a is not None and self._queries is not None:
+            images = self._queries @ (c @ v)
+            rows = (images * images) @ (1 / s)
+        elif a is not None:
+            inverse = self._inverse(s, v, c)
             rows = np.maximum(row_quadratics(self.workload, inverse @ inverse.T), 0.0)
-        return Spectrum(float(s.sum()), rows, squared_distances(strategy))
+        return Spectrum(float(s.sum()), rows, squared_distances(self._strategy(s, v, c)))
 
     def factors(self, weights: Weights) -> Factors:
         """The factorization of the shifted workload, with sensitivity one."""
         s, v, c = self._singular(weights)
-        strategy, inverse = _strategy(s, v, c), _inverse(s, v, c)
+        strategy, inverse = self._strategy(s, v, c), self._inverse(s, v, c)
         widest = math.sqrt(float(squared_distances(strategy).max()))
         return Factors(strategy / widest, inverse * widest)
+
+    def _strategy(self, s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
+        from scipy.linalg import solve_triangular
+
+        inner = np.sqrt(s)[:, None] * solve_triangular(c, v, trans="T", lower=True).T
+        if len(self._basis) < self.workload.size - 1:
+            inner = inner @ self._basis
+        return np.column_stack([inner, np.zeros(len(inner))])
+
+    def _inverse(self, s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
+        inner = (c @ v) / np.sqrt(s)
+        if len(self._basis) < self.workload.size - 1:
+            inner = self._basis.T @ inner
+        return np.vstack([inner, -inner.sum(axis=0)])
 
 
 def laplacian(size: int, pairs: FloatArray) -> FloatArray:
@@ -118,18 +174,6 @@ def squared_distances(strategy: FloatArray) -> FloatArray:
     return np.maximum(table[np.triu_indices(len(gram), 1)], 0.0)
 
 
-def _strategy(s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
-    from scipy.linalg import solve_triangular
-
-    inner = np.sqrt(s)[:, None] * solve_triangular(c, v, trans="T", lower=True).T
-    return np.column_stack([inner, np.zeros(len(inner))])
-
-
-def _inverse(s: FloatArray, v: FloatArray, c: FloatArray) -> FloatArray:
-    inner = (c @ v) / np.sqrt(s)
-    return np.vstack([inner, -inner.sum(axis=0)])
-
-
 def solve_replace(workload: Workload, settings: Settings) -> Solved:
     """The best factorization under replace-one neighbours, by the workload's structure."""
     if isinstance(workload, Weighted):
@@ -148,11 +192,12 @@ def solve_replace(workload: Workload, settings: Settings) -> Solved:
 
 
 def _scaled_pairs(workload: Explicit, settings: Settings) -> Solved:
-    """An explicit matrix with its entries brought to order one first."""
+    """An explicit matrix with its entries brought to order one first, and offsets left out."""
     _check_pairs(workload)
     matrix = workload.dense()
-    exponent = math.frexp(float(np.abs(matrix).max()))[1]
-    inner = _solve_pairs(Explicit(np.ldexp(matrix, -exponent)), settings)
+    exponent = math.frexp(float(np.ptp(matrix, axis=1).max()))[1]
+    scaled = Explicit(np.ldexp(matrix, -exponent))
+    inner = _solve_pairs(without_offsets(scaled), settings, scaled)
     return weighted(math.ldexp(1.0, exponent), inner)
 
 
@@ -165,8 +210,8 @@ def _check_pairs(workload: Workload) -> None:
         )
 
 
-def _solve_pairs(workload: Workload, settings: Settings) -> Solved:
-    """Exact, with a weight for every pair of cells."""
+def _solve_pairs(workload: Workload, settings: Settings, asked: Workload | None = None) -> Solved:
+    """Exact, with a weight for every pair of cells; the bound is of what was `asked`, unshifted."""
     norm, mean = settings.norm, mean_factor(workload.queries, settings.norm)
     problem = PairsProblem(workload)
     if not problem.asks_anything:
@@ -180,7 +225,7 @@ def _solve_pairs(workload: Workload, settings: Settings) -> Solved:
     )
     factors = problem.factors(found.primal)
     value = error_norm(row_lengths(workload, factors.inverse), norm)
-    bound = certificate.nuclear_of_pairs(workload, found.dual.a, found.dual.b)
+    bound = certificate.nuclear_of_pairs(asked or workload, found.dual.a, found.dual.b)
     return Solved(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from noisewright.bound_class import BoundClass
+from noisewright.errors import Contradiction
 from noisewright.norm.operators import Operator
+from noisewright.norm.rounding import settled
 from noisewright.norm.solver import Progress, Weights
+from noisewright.workload.algebra import Stack, Weighted
+from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+from noisewright.workload.marginals import OnAttributes
+
+PRODUCT_SLACK = 1e-6
+"""Relative rounding allowed where a factorization is multiplied back."""
+
+_PROBES = 8  # random histograms: the largest answer to them tells how large a query is
+_PROBED_CELLS = 8192
 
 
 @dataclass(frozen=True)
@@ -92,6 +103,35 @@ class Factorization:
     seconds: float
     errors: Callable[[], FloatArray]
 
+    def __post_init__(self) -> None:
+        """No result survives that contradicts its bound or does not multiply back."""
+        settled(self.value, self.lower_bound, f"factorization of {self.workload.brief()}")
+        self._check_product()
+
+    def _check_product(self) -> None:
+        """R·A = W on random histograms, up to PRODUCT_SLACK of a query's answers to them.
+
+        Under replace-one neighbours on differences of histograms: constants of rows are free.
+        Structured workloads too large for a dense strategy have closed forms and are not probed.
+        """
+        queries, size = self.workload.shape
+        if size > _PROBED_CELLS or queries * size > DENSE_LIMIT:
+            return
+        asked = self.workload
+        probes = np.random.default_rng(0).standard_normal((size, _PROBES))
+        if self.neighbours == "replace-one":
+            asked = without_offsets(asked)
+            probes[-1] -= probes.sum(axis=0)
+        answers = np.asarray(asked.matvec(probes), dtype=np.float64)
+        seen = self.reconstruction.matvec(self.strategy.matvec(probes))
+        sizes = np.abs(answers) + 1e-3 * np.abs(asked.matvec(np.abs(probes)))
+        lost = np.abs(seen - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(axis=1)
+        if not (lost <= 0).all():  # NaN fails as well
+            raise Contradiction(
+                f"factorization of {asked.brief()}: query {int(lost.argmax())} does not come back "
+                f"from the measurements; bring the queries to comparable sizes with weights"
+            )
+
     @property
     def lower_bound(self) -> float:
         """No factorization of this workload has a smaller value."""
@@ -125,3 +165,18 @@ class Factorization:
     def query_errors(self) -> FloatArray:
         """Standard deviation of every answer per unit of noise and sensitivity."""
         return self.errors()
+
+
+def without_offsets(workload: Workload) -> Workload:
+    """The workload with every query of an explicit matrix shifted to zero at the last cell.
+
+    Where the number of people is public, constants are free, and large ones would only round.
+    """
+    if isinstance(workload, Weighted | OnAttributes):
+        return replace(workload, inner=without_offsets(workload.inner))
+    if type(workload) is Stack:
+        return replace(workload, parts=tuple(without_offsets(part) for part in workload.parts))
+    if not isinstance(workload, Explicit):
+        return workload
+    rows = workload.dense()
+    return Explicit(rows - rows[:, -1:])

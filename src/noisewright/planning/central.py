@@ -170,7 +170,7 @@ class CentralPlan:
     @property
     def unit_error(self) -> float:
         """The plan's own error per unit of noise at sensitivity one."""
-        return self.achieved / self._unit_noise_deviation()
+        return self.achieved / self._least_deviation()
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -211,22 +211,25 @@ class CentralPlan:
         return calibrate(self.privacy, l2=1.0).scale
 
     @property
+    def noise_deviation(self) -> float:
+        """Standard deviation per unit of sensitivity that a bound for "this noise" may rest on.
+
+        On this plan's grid noise may vary a little less than the continuous law at the same budget.
+        """
+        unit = 2.0 if self.privacy.kind == "pure" else 1.0
+        free = self.privacy.neighbours == "replace-one"  # a public total: no bound is about it
+        laws = zip(self.strategy.blocks, self.strategy.laws(self.law), strict=True)
+        moved = [law for block, law in laws if block.attributes or not free]
+        least = min((law.variance / (unit * law.scale**2) for law in moved), default=1.0)
+        return self._unit_noise_deviation() * float(np.sqrt(min(1.0, least)))
+
+    @property
     def lower_bound(self) -> float | None:
         """What no linear strategy under this noise can go below, in the plan's own error."""
         bound = self.planned.unit_bound
         if bound is None or self._planned_for is not None:
             return None
         return bound * self.noise_deviation or None  # no noise at all, at a vast ε, has no bound
-
-    @property
-    def noise_deviation(self) -> float:
-        """Standard deviation per unit of sensitivity that a bound for "this noise" may rest on.
-
-        A discrete Laplace law has a little less variance than the continuous one at the same ε, so
-        the plan's own noise decides where that is smaller.
-        """
-        own = float(np.sqrt(self.law.variance)) / self.sensitivity
-        return min(own, self._unit_noise_deviation())
 
     @property
     def _planned_for(self) -> str | None:

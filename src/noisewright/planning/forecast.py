@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from noisewright.bound_class import BoundClass
+from noisewright.norm.rounding import settled
 from noisewright.workload.base import FloatArray
 
 
@@ -52,8 +54,8 @@ def central_class(bound: float | None) -> BoundClass | None:
 
 
 def certified_ratio(achieved: float, bound: float | None) -> float | None:
-    """Error over its lower bound; rounding below one is mended, a contradiction is left to show."""
+    """Error over its lower bound, at least one: a contradiction beyond rounding is no result."""
     if bound is None:
         return None
-    ratio = achieved / bound
-    return 1.0 if 1 - 1e-9 < ratio < 1 else ratio
+    lifted = settled(achieved, bound, "error of a plan")
+    return lifted / bound if bound > 0 else 1.0 if lifted == 0 else inf

@@ -131,6 +131,8 @@ def central_problem(
     """The workload with its attributes, as mechanisms see it."""
     domain = asked.domain if isinstance(asked, Questions) else domain
     problem = CentralProblem(asked, _sizes(asked, domain), privacy, norm, domain)
+    if problem.zero:
+        raise InvalidParameter("workload", asked.brief(), "is zero everywhere", "ask for something")
     if privacy.neighbours == "replace-one" and problem.only_totals:
         raise InvalidParameter(
             "workload",

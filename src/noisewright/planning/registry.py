@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from noisewright.central.direct import (
     cells_strategy,
     direct_strategy,
@@ -44,10 +46,11 @@ from noisewright.central.unions import (
 )
 from noisewright.central.variance import JOINT_LIMIT, unit_error
 from noisewright.domain import Domain
+from noisewright.norm.result import without_offsets
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.noise import SCALE_LIMIT
-from noisewright.workload import Workload
+from noisewright.workload import Explicit, Workload
 from noisewright.workload.terms import Term, terms
 
 _DENSE_QUICK = {2.0: 1024}  # cells of a dense strategy that is found in seconds, by norm
@@ -72,13 +75,26 @@ class CentralProblem:
         return terms(self.workload, self.sizes)
 
     @cached_property
+    def shifted_terms(self) -> list[Term]:
+        """The same for strategies that know the total: where it is public, constants are free."""
+        public = self.privacy.neighbours == "replace-one"
+        return terms(without_offsets(self.workload), self.sizes) if public else self.terms
+
+    @cached_property
     def counts(self) -> bool:
         """Whether only tables of counts are asked, however they are written."""
         return as_counts(self.terms) is not None
 
     @property
+    def zero(self) -> bool:
+        """Whether every answer is zero, whatever the data."""
+        return isinstance(self.workload, Explicit) and not self.workload.column_norms(1).any()
+
+    @property
     def only_totals(self) -> bool:
         """Whether nothing but the number of people is asked."""
+        if isinstance(self.workload, Explicit):
+            return not np.ptp(self.workload.dense(), axis=1).any()
         tables = as_counts(self.terms)
         return tables is not None and not any(
             self.sizes[i] > 1 for table in tables for i in table.attributes
@@ -87,7 +103,8 @@ class CentralProblem:
     @cached_property
     def certified(self) -> Certified:
         """The design that several mechanisms start from, and its bound; found once."""
-        return certified_design(*_asked(self), self.grid_bits)
+        _, sizes, norm, neighbours = _asked(self)
+        return certified_design(self.shifted_terms, sizes, norm, neighbours, self.grid_bits)
 
     @cached_property
     def grid_bits(self) -> int:
@@ -183,7 +200,9 @@ def _single_product(problem: CentralProblem) -> bool:
 def _plan_residual(problem: CentralProblem) -> Planned:
     known = None if problem.counts else problem.certified
     neighbours = problem.privacy.neighbours
-    return interaction_strategy(problem.terms, problem.sizes, problem.norm, known, neighbours)
+    return interaction_strategy(
+        problem.shifted_terms, problem.sizes, problem.norm, known, neighbours
+    )
 
 
 def _refuses_union(problem: CentralProblem) -> str | None:
@@ -251,7 +270,12 @@ def _plan_laplace_strategy(problem: CentralProblem) -> Planned:
     if problem.privacy.neighbours == "replace-one":
         options = [_replaced(problem, planned) for planned in options]
         if 1 < problem.workload.size <= MOST_CELLS:
-            exact = problem.workload, problem.sizes, problem.norm, _largest_sensitivity(problem)
+            exact = (
+                without_offsets(problem.workload),
+                problem.sizes,
+                problem.norm,
+                _largest_sensitivity(problem),
+            )
             options.append(replaced_laplace(*exact))
     best = min(options, key=lambda planned: planned.unit_value)
     known = max(options, key=lambda planned: planned.unit_bound or 0.0)
