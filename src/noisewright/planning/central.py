@@ -170,7 +170,7 @@ class CentralPlan:
     @property
     def unit_error(self) -> float:
         """The plan's own error per unit of noise at sensitivity one."""
-        return self.achieved / self._least_deviation()
+        return self.achieved / self.noise_deviation
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
