@@ -1,10 +1,14 @@
 """Columns of any origin as Arrow arrays of the one type an attribute reads.
 
-Arrow's own conversion errors quote cells, so they never leave this file.
+Arrow's own conversion errors quote cells, so they never leave this file. A column that has a type
+of its own (Arrow, numpy) is refused where that type is wrong, whatever its values. One that has
+none, a list of Python values, is read value by value, so that what becomes of a person's value
+never depends on the values of others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisewright.domain import values as single
 from noisewright.errors import DomainError, withheld
 
 Floats = npt.NDArray[np.float64]
 _TICKS_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_EXACT_INTEGERS = 2.0**53
 
 
 def arrow(name: str, values: Any) -> pa.Array:
@@ -40,8 +46,21 @@ def arrow(name: str, values: Any) -> pa.Array:
     return array
 
 
+def is_untyped(values: Any) -> bool:
+    """Whether the values have no type in common but that of Python's objects."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return False
+    kind = getattr(values, "dtype", None)
+    return kind is None or kind == np.dtype(object)
+
+
 def numbers(name: str, values: Any) -> Floats:
     """Return the column as 64-bit floats, NaN where missing."""
+    if is_untyped(values):
+        quick = _inferred(values, pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+        if quick is None:
+            return np.array([single.number(value) for value in values], dtype=np.float64)
+        values = quick
     array = arrow(name, values)
     kind = array.type
     if pa.types.is_boolean(kind):
@@ -53,23 +72,41 @@ def numbers(name: str, values: Any) -> Floats:
 
 def texts(name: str, values: Any) -> pa.Array:
     """Return the column as text; a whole number is written without a decimal point."""
+    if is_untyped(values):
+        quick = _inferred(values, pa.types.is_string, pa.types.is_int64, pa.types.is_null)
+        return _texts_of(values) if quick is None else quick.cast(pa.string())
     array = arrow(name, values)
     kind = array.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        array = array.cast(pa.float64(), safe=False)
-        whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
-        as_integer = pc.if_else(whole, array, None).cast(pa.int64(), safe=False)
-        missing = pc.is_null(array, nan_is_null=True)
-        text = pc.coalesce(as_integer.cast(pa.string()), array.cast(pa.string()))
-        return pc.if_else(missing, pa.scalar(None, pa.string()), text)
+        return _float_texts(array.cast(pa.float64(), safe=False))
     if isinstance(kind, pa.BaseExtensionType) or pa.types.is_nested(kind):
         raise _wrong_type(name, "text")
     wrong = _wrong_type(name, "text")
     return withheld(lambda: array.cast(pa.string()), pa.ArrowException, wrong)
 
 
+def _texts_of(values: Sequence[Any]) -> pa.Array:
+    """Values one by one; floats together, by the rules for columns of them."""
+    simple = [single.text_or_float(value) for value in values]
+    fractions = [value if isinstance(value, float) else None for value in simple]
+    written = [value if isinstance(value, str) else None for value in simple]
+    return pc.coalesce(
+        pa.array(written, pa.string()), _float_texts(pa.array(fractions, pa.float64()))
+    )
+
+
+def _float_texts(array: pa.Array) -> pa.Array:
+    whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less_equal(pc.abs(array), _EXACT_INTEGERS))
+    as_integer = pc.if_else(whole, array, None).cast(pa.int64(), safe=False)
+    missing = pc.is_null(array, nan_is_null=True)
+    text = pc.coalesce(as_integer.cast(pa.string()), array.cast(pa.string()))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), text)
+
+
 def booleans(name: str, values: Any) -> Floats:
     """Return the column as 0 and 1, NaN where missing; any other number counts as missing."""
+    if is_untyped(values):
+        return np.array([single.truth(value) for value in values], dtype=np.float64)
     array = arrow(name, values)
     kind = array.type
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind) or _is_number(kind)):
@@ -83,6 +120,8 @@ def days(name: str, values: Any) -> Floats:
 
     An instant with a time zone is read in UTC.
     """
+    if is_untyped(values):
+        return np.array([single.day(value) for value in values], dtype=np.float64)
     array = arrow(name, values)
     kind = array.type
     if pa.types.is_null(kind):
@@ -99,6 +138,15 @@ def days(name: str, values: Any) -> Floats:
     # Integer division: in floats the last nanoseconds of a day would round into the next.
     whole = np.floor_divide(array.fill_null(0).to_numpy(zero_copy_only=False), a_day)
     return np.where(array.is_null().to_numpy(zero_copy_only=False), np.nan, whole)
+
+
+def _inferred(values: Any, *kinds: Any) -> pa.Array | None:
+    """Return the values as Arrow takes them, if that is one of the kinds: quick, and no other."""
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return array if any(kind(array.type) for kind in kinds) else None
 
 
 def _floats(array: pa.Array) -> Floats:

@@ -142,8 +142,9 @@ def _columns(
     domain.require_reviewed()
     attributes = [domain[name] for name in dict.fromkeys(names)]
     wanted = [attribute.name for attribute in attributes]
+    storages = {attribute.name: attribute.storage for attribute in attributes}
     with closing(connect()) as connection:
-        table = open_table(connection, source, wanted)
+        table = open_table(connection, source, storages)
         table.require(wanted)
         typed = [_typed(table, attribute) for attribute in attributes]
         for batch in _batches(table, typed or ["TRUE"]):

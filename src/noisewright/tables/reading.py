@@ -28,11 +28,20 @@ def read_as(column: str, kind: str, storage: Storage) -> str | None:
         return None
     base = kind.split("(")[0].removeprefix("U")
     if storage == "text":
-        return column if base in _FRACTIONS else f"CAST({column} AS VARCHAR)"
+        return column if base in _FRACTIONS else _written(column, kind)
     if storage == "date":
         return column if kind == "DATE" or kind.startswith("TIMESTAMP") else None
     is_number = base in _WHOLE_NUMBERS or base in _FRACTIONS or kind == "BOOLEAN"
     return f"CAST({column} AS DOUBLE)" if is_number else None
+
+
+def _written(column: str, kind: str) -> str:
+    """Write any simple value; instants beyond the calendar, on which casts fail, are missing."""
+    text = f"CAST({column} AS VARCHAR)"
+    if not kind.startswith("TIMESTAMP") or kind.endswith("_NS"):  # nanoseconds do not reach so far
+        return text
+    first, end = (f"CAST('{day}' AS {kind})" for day in ("0001-01-01", "10000-01-01"))
+    return f"CASE WHEN {column} >= {first} AND {column} < {end} THEN {text} END"
 
 
 def _read_text(column: str, storage: Storage) -> str:

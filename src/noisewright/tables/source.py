@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import glob
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,12 +20,15 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from noisewright.domain.base import Storage
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, withheld
+from noisewright.tables.objects import python_objects, read_objects, readable
 
 Source = Any  # a path, a glob, a list of paths, an Arrow table, a frame or a DuckDB relation
 _DELIMITERS = (",", ";", "\t", "|")
 _PARQUET = (".parquet", ".pq")
 _CSV = (".csv", ".tsv", ".txt")
+_LONGEST_LINE = 2**28  # in bytes; short lines cost no more for it
 _COMPRESSION = (".gz", ".zst")
 
 
@@ -66,13 +69,22 @@ def connect() -> duckdb.DuckDBPyConnection:
     config = {"autoinstall_known_extensions": "false", "temp_directory": ""}
     connection = duckdb.connect(config=config)
     connection.execute("SET enable_progress_bar = false")  # it would mix into a command's output
+    connection.execute("SET TimeZone = 'UTC'")  # instants are written alike on every machine
     return connection
 
 
 def open_table(
-    connection: duckdb.DuckDBPyConnection, source: Source, names: Sequence[str] = ()
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    storages: Mapping[str, Storage] | None = None,
 ) -> Table:
-    """Return the source as a table; `names`, where known, help to read a CSV header."""
+    """Return the source as a table.
+
+    `storages` says, where known, which columns are wanted and how they will be read: it helps to
+    read a CSV header, and columns of Python objects, which have no type of their own.
+    """
+    wanted = storages or {}
+    names = tuple(wanted)
     if isinstance(source, duckdb.DuckDBPyRelation):
         return Table(source, tuple(source.columns), "the relation")
     if isinstance(source, str | Path):
@@ -82,7 +94,7 @@ def open_table(
         if not all(isinstance(path, str | Path) and Path(path).suffix for path in source):
             raise InvalidParameter("table", type(source).__name__, "must be a list of paths alone")
         return _open_files(connection, [p for path in source for p in _expand(path)], names)
-    return _from_arrow(connection, _to_arrow(source, names))
+    return _from_arrow(connection, _to_arrow(connection, source, wanted), names)
 
 
 def _expand(path: str | Path) -> list[Path]:
@@ -123,6 +135,7 @@ def _open_files(
         delimiter=delimiter,
         quotechar='"',
         escapechar='"',
+        max_line_size=_LONGEST_LINE,
     )
     return Table(relation, columns, description)
 
@@ -169,14 +182,16 @@ def _first_record(path: Path, delimiter: str) -> list[str]:
         return next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True), [])
 
 
-def _to_arrow(source: Source, names: Sequence[str]) -> pa.Table:
+def _to_arrow(
+    connection: duckdb.DuckDBPyConnection, source: Source, wanted: Mapping[str, Storage]
+) -> pa.Table:
     # Conversions fail in many ways, all of which quote cells, or names that may be a record.
     table = withheld(
-        lambda: _converted(source, names),
+        lambda: _converted(connection, source, wanted),
         Exception,
         DomainError(
-            "the table cannot be converted; its columns must have different names of text and each "
-            "hold values of one type (convert mixed ones to text)"
+            "the table cannot be converted; its columns must have different names of text and be "
+            "of a type that Arrow knows"
         ),
     )
     if table is None:
@@ -189,7 +204,9 @@ def _to_arrow(source: Source, names: Sequence[str]) -> pa.Table:
     return table
 
 
-def _converted(source: Source, names: Sequence[str]) -> pa.Table | None:
+def _converted(
+    connection: duckdb.DuckDBPyConnection, source: Source, wanted: Mapping[str, Storage]
+) -> pa.Table | None:
     """Return the source as an Arrow table, or None where it is no table."""
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])
@@ -203,14 +220,27 @@ def _converted(source: Source, names: Sequence[str]) -> pa.Table | None:
     frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
     if not isinstance(frame, nw.DataFrame):
         return None
-    known = [name for name in frame.columns if name in names] or list(frame.columns)
-    return frame.select(known).to_arrow()
+    known = [name for name in frame.columns if name in wanted] or list(frame.columns)
+    columns = {}
+    for name in known:
+        objects = python_objects(frame[name])
+        if objects is None:
+            columns[name] = frame[name].to_arrow()
+        else:
+            columns[name] = read_objects(connection, objects, wanted.get(name, "text"))
+    return pa.table(columns)
 
 
-def _from_arrow(connection: duckdb.DuckDBPyConnection, table: pa.Table) -> Table:
+def _from_arrow(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, wanted: Sequence[str]
+) -> Table:
     names = tuple(table.column_names)
+    columns = [
+        readable(column) if name in wanted or not wanted else column
+        for name, column in zip(names, table.columns, strict=True)
+    ]
     # DuckDB renames columns that differ in case alone; give it names that cannot clash.
-    renamed = table.rename_columns([f"c{i}" for i in range(len(names))])
+    renamed = pa.table(columns, names=[f"c{i}" for i in range(len(names))])
     error = DomainError("the table has a column of a type that cannot be read; convert it to text")
     relation = withheld(lambda: connection.from_arrow(renamed), duckdb.Error, error)
     return Table(relation, names, "the table")

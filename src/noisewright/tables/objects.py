@@ -1,0 +1,124 @@
+"""Columns that no engine reads as they are, made readable value by value.
+
+Columns of Python objects have no type but that of their values, and some types hold values that
+engines fail on (instants beyond their calendar, text that is no UTF-8). Where one person's value
+decided whether a table can be read, a refusal would tell of that person; so each value is taken by
+itself here, and what becomes of it depends on no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisewright.domain import columns
+from noisewright.domain.base import Storage
+from noisewright.tables.reading import read_as
+
+# Some 146,000 years before and after 1970: outside whatever is declared, inside every calendar.
+_FARTHEST = 2**62
+_A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
+
+
+def python_objects(series: Any) -> npt.NDArray[np.object_] | None:
+    """Return the values of a frame's column that is one of Python objects, else None."""
+    native = series.to_native()
+    kind = getattr(native, "dtype", None)
+    categories = getattr(kind, "categories", None)  # of pandas; those of polars are text
+    if categories is not None and getattr(categories, "dtype", None) == np.dtype(object):
+        native = native.astype(object)
+    elif not (columns.is_untyped(native) or str(kind) == "Object"):
+        return None
+    objects: npt.NDArray[np.object_] = native.to_numpy()
+    return objects
+
+
+def read_objects(
+    connection: duckdb.DuckDBPyConnection, values: npt.NDArray[np.object_], storage: Storage
+) -> pa.Array:
+    """Return Python objects as a column of the type that the storage needs.
+
+    Text is read as in files and in columns of text, by the very same engine: a column may turn
+    into one of objects by a single value, and the others must stay what they were.
+    """
+    if storage == "text":
+        return columns.texts("", values)
+    written = [value if isinstance(value, str) else None for value in values]
+    others = [None if isinstance(value, str) else value for value in values]
+    parsed = _parsed(connection, columns.texts("", written), storage)
+    if storage == "date":
+        days = columns.days("", others)
+        limit = _FARTHEST // _A_DAY["us"]
+        ticks = np.clip(np.nan_to_num(days), -limit, limit).astype(np.int64) * _A_DAY["us"]
+        read = pa.array(ticks, pa.int64(), mask=np.isnan(days)).cast(pa.timestamp("us"))
+    else:
+        floats = (
+            columns.numbers("", others) if storage == "number" else columns.booleans("", others)
+        )
+        read = pa.array(floats, pa.float64(), mask=np.isnan(floats))
+    return pc.coalesce(read, parsed.cast(read.type))
+
+
+def _parsed(connection: duckdb.DuckDBPyConnection, texts: pa.Array, storage: Storage) -> pa.Array:
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts))
+    expression = read_as("#1", "VARCHAR", storage)
+    relation = connection.from_arrow(pa.table({"c0": texts})).project(f"{expression} AS c0")
+    return relation.to_arrow_table()["c0"].combine_chunks()
+
+
+def readable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return an Arrow column whose values no engine fails on; its type stays of the same kind."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _as_utf8(column)
+    if pa.types.is_time(kind):
+        ticks = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
+        inside = pc.and_(pc.greater_equal(ticks, 0), pc.less(ticks, _A_DAY[kind.unit]))
+        return pc.if_else(inside, column, pa.scalar(None, kind))
+    if pa.types.is_date64(kind):
+        return _as_days(column)
+    moment = pa.types.is_timestamp(kind)
+    if not (moment or pa.types.is_duration(kind)) or kind.unit not in _MICROSECONDS:
+        return column
+    step = _MICROSECONDS[kind.unit]
+    finer = pa.timestamp("us", kind.tz) if moment else pa.duration("us")
+    return _nearest(column, _FARTHEST // step, step).cast(finer)
+
+
+def _nearest(column: pa.ChunkedArray, limit: int, step: int) -> pa.ChunkedArray:
+    """Ticks within the limits either side, in units `step` times as fine."""
+    ticks = column.cast(pa.int64())
+    inside = pc.min_element_wise(pc.max_element_wise(ticks, -limit), limit)
+    return pc.if_else(ticks.is_valid(), pc.multiply(inside, step), pa.scalar(None, pa.int64()))
+
+
+def _as_days(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Days that fit 32 bits, which engines cut milliseconds to without a look."""
+    ticks = column.cast(pa.int64())
+    days = np.floor_divide(ticks.fill_null(0).to_numpy(), _A_DAY["ms"])
+    limit = _FARTHEST // _A_DAY["us"]
+    near = pa.array(np.clip(days, -limit, limit).astype(np.int32)).cast(pa.date32())
+    return pc.if_else(ticks.is_valid(), near, pa.scalar(None, pa.date32()))
+
+
+def _as_utf8(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        pass
+    else:
+        return column
+    binary = pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary()
+    mended = [
+        None if value is None else value.decode("utf-8", "replace")
+        for chunk in column.chunks
+        for value in chunk.view(binary).to_pylist()
+    ]
+    return pa.chunked_array([pa.array(mended, column.type)])
