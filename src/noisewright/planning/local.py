@@ -19,7 +19,7 @@ from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.files import check_apart
 from noisewright.local.aggregate import Aggregate
-from noisewright.local.analysis import Analysis
+from noisewright.local.analysis import Analysis, check_alpha
 from noisewright.local.bound import LowerBound
 from noisewright.local.certify.best import Certificate
 from noisewright.local.client import Client
@@ -32,6 +32,7 @@ from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.local.variances import joint_multiplier, query_variances, sampling_variances
 from noisewright.planning import describe
 from noisewright.planning.counting import Counter
+from noisewright.planning.fields import stored_number, stored_text
 from noisewright.planning.local_cost import (
     ALPHA,
     LocalComparison,
@@ -56,14 +57,14 @@ SHUFFLE_DELTA = 1e-9
 class LocalPlan:
     """A strategy for a workload: its clients, its errors and its estimates.
 
-    `privacy` always speaks of replacing one person: a report hides which value its person holds.
+    `privacy` follows from the strategy's chances, whatever a file or a caller states, and always
+    speaks of replacing one person: a report hides which value its person holds.
     `people` and `alpha`, where the plan was made for them, are what forecasts are about unless told
     otherwise.
     """
 
     workload: Workload
     domain: Domain | None
-    privacy: Privacy
     mechanism: str
     strategy: Strategy
     seconds: float = 0.0
@@ -73,10 +74,17 @@ class LocalPlan:
     counter: Counter | None = None
 
     def __post_init__(self) -> None:
-        if not self.strategy.is_private():
+        _ = self.privacy
+        cells = self.strategy.size
+        if self.workload.size != cells or (self.domain and self.domain.size != cells):
             raise InvalidParameter(
-                "epsilon", self.epsilon, "is not kept by the plan's chances", "raise epsilon"
+                "strategy", self.strategy.kind, "must be over the plan's cells", "plan again"
             )
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """What a report promises."""
+        return self.strategy.promise
 
     @property
     def model(self) -> str:
@@ -347,7 +355,6 @@ class LocalPlan:
         header = {
             "workload": encode_workload(self.workload, arrays),
             "domain": None if self.domain is None else self.domain.to_dict(),
-            "privacy": self.privacy.to_dict(),
             "mechanism": self.mechanism,
             "strategy": settings,
             "seconds": self.seconds,
@@ -365,17 +372,31 @@ _PREFIX = "strategy."
 def load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalPlan:
     """A plan from its file's header and arrays."""
     own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
-    return LocalPlan(
+    people, alpha = header.get("people"), header.get("alpha")
+    plan = LocalPlan(
         workload=decode_workload(header["workload"], arrays),
         domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
-        privacy=Privacy.from_dict(header["privacy"]),
-        mechanism=header["mechanism"],
+        mechanism=stored_text(header, "mechanism"),
         strategy=unpack(header["strategy"], own),
-        seconds=header["seconds"],
-        runners_up=tuple(header["runners_up"]),
-        people=header.get("people"),
-        alpha=header.get("alpha"),
+        seconds=stored_number(header, "seconds"),
+        runners_up=tuple(_runner_up(row) for row in header["runners_up"]),
+        people=None if people is None else check_people(people),
+        alpha=None if alpha is None else check_alpha(stored_number(header, "alpha")),
     )
+    # Files once stated a promise beside the strategy: a second truth, which may be no truth.
+    stated = header.get("privacy")
+    if stated is not None and Privacy.from_dict(stated) != plan.privacy:
+        raise InvalidParameter(
+            "privacy", stated, f"is not what the strategy keeps ({plan.privacy.text()})"
+        )
+    return plan
+
+
+def _runner_up(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "mechanism": stored_text(row, "mechanism"),
+        "sample_complexity": stored_number(row, "sample_complexity"),
+    }
 
 
 def _numbered(size: int) -> Domain:

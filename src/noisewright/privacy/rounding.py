@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import inf, isqrt, nextafter
 
 
 def float_above(exact: Fraction) -> float:
-    """Return the least float that is not below `exact`."""
-    nearest = float(exact)
+    """Return the least float that is not below `exact`: infinity beyond all of them."""
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -sys.float_info.max
     return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
 
 
