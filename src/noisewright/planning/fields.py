@@ -20,10 +20,12 @@ def stored_text(header: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def stored_number(header: Mapping[str, Any], name: str, least: float = 0.0) -> float:
-    """A finite number, not below `least`."""
+def stored_number(
+    header: Mapping[str, Any], name: str, least: float = 0.0, most: float = _MOST
+) -> float:
+    """A number between two ends."""
     value = header[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < _MOST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise FileFormatError(f"the field {name!r} of the plan is no such number; plan again")
     return float(value)
 

@@ -19,7 +19,7 @@ from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.files import check_apart
 from noisewright.local.aggregate import Aggregate
-from noisewright.local.analysis import Analysis, check_alpha
+from noisewright.local.analysis import Analysis
 from noisewright.local.bound import LowerBound
 from noisewright.local.certify.best import Certificate
 from noisewright.local.client import Client
@@ -27,12 +27,11 @@ from noisewright.local.estimate import Errors, Estimates, distribution, estimate
 from noisewright.local.exchange import write_reports
 from noisewright.local.grams import table_gram
 from noisewright.local.reports import ReportFormat
-from noisewright.local.storage import pack, unpack
+from noisewright.local.storage import pack
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.local.variances import joint_multiplier, query_variances, sampling_variances
 from noisewright.planning import describe
 from noisewright.planning.counting import Counter
-from noisewright.planning.fields import stored_number, stored_text
 from noisewright.planning.local_cost import (
     ALPHA,
     LocalComparison,
@@ -46,7 +45,7 @@ from noisewright.planning.release import Bounds, Release, ReleasedTable
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Array, FloatArray, Workload
-from noisewright.workload.store import decode_workload, encode_workload
+from noisewright.workload.store import encode_workload
 
 LEVEL = 0.95
 SHUFFLE_DELTA = 1e-9
@@ -348,7 +347,7 @@ class LocalPlan:
 
     def save(self, path: Any) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
-        from noisewright.planning.store import write_plan
+        from noisewright.planning.store import LOCAL_PREFIX, write_plan
 
         arrays: dict[str, Array] = {}
         settings, own = pack(self.strategy)
@@ -362,41 +361,8 @@ class LocalPlan:
             "people": self.people,
             "alpha": self.alpha,
         }
-        arrays |= {f"{_PREFIX}{name}": array for name, array in own.items()}
+        arrays |= {f"{LOCAL_PREFIX}{name}": array for name, array in own.items()}
         write_plan(path, "local", header, arrays)
-
-
-_PREFIX = "strategy."
-
-
-def load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalPlan:
-    """A plan from its file's header and arrays."""
-    own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
-    people, alpha = header.get("people"), header.get("alpha")
-    plan = LocalPlan(
-        workload=decode_workload(header["workload"], arrays),
-        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
-        mechanism=stored_text(header, "mechanism"),
-        strategy=unpack(header["strategy"], own),
-        seconds=stored_number(header, "seconds"),
-        runners_up=tuple(_runner_up(row) for row in header["runners_up"]),
-        people=None if people is None else check_people(people),
-        alpha=None if alpha is None else check_alpha(stored_number(header, "alpha")),
-    )
-    # Files once stated a promise beside the strategy: a second truth, which may be no truth.
-    stated = header.get("privacy")
-    if stated is not None and Privacy.from_dict(stated) != plan.privacy:
-        raise InvalidParameter(
-            "privacy", stated, f"is not what the strategy keeps ({plan.privacy.text()})"
-        )
-    return plan
-
-
-def _runner_up(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "mechanism": stored_text(row, "mechanism"),
-        "sample_complexity": stored_number(row, "sample_complexity"),
-    }
 
 
 def _numbered(size: int) -> Domain:

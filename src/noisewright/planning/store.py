@@ -16,7 +16,7 @@ from noisewright.central.block import Block
 from noisewright.central.gaussian import Planned
 from noisewright.central.strategy import BlockStrategy
 from noisewright.domain import Domain
-from noisewright.errors import FileFormatError, refusing
+from noisewright.errors import FileFormatError, InvalidParameter, refusing
 from noisewright.files import replacing
 from noisewright.planning.fields import stored_number, stored_positive, stored_sizes, stored_text
 from noisewright.privacy.budget import Privacy
@@ -25,11 +25,15 @@ from noisewright.workload.store import decode_workload, encode_workload
 
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
+    from noisewright.planning.local import LocalPlan
 
 FORMAT = "noisewright-plan"
 FORMAT_VERSION = 1
 
 Reader = Callable[[Mapping[str, Any], Mapping[str, Array]], Any]
+LOCAL_PREFIX = "strategy."
+"""Of the names of arrays that belong to a local strategy."""
+
 READERS: dict[str, Reader] = {}
 """How the plan of each model is rebuilt from its header and arrays; models add themselves."""
 
@@ -186,10 +190,38 @@ def _load_central(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Cen
 READERS["central"] = _load_central
 
 
-def _load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-    from noisewright.planning.local import load_local
+def _load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalPlan:
+    from noisewright.local.analysis import check_alpha
+    from noisewright.local.storage import unpack
+    from noisewright.planning.local import LocalPlan
+    from noisewright.planning.local_cost import check_people
 
-    return load_local(header, arrays)
+    own = {n.removeprefix(LOCAL_PREFIX): a for n, a in arrays.items() if n.startswith(LOCAL_PREFIX)}
+    people, alpha = header.get("people"), header.get("alpha")
+    plan = LocalPlan(
+        workload=decode_workload(header["workload"], arrays),
+        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
+        mechanism=stored_text(header, "mechanism"),
+        strategy=unpack(header["strategy"], own),
+        seconds=stored_number(header, "seconds"),
+        runners_up=tuple(_runner_up(row) for row in header["runners_up"]),
+        people=None if people is None else check_people(people),
+        alpha=None if alpha is None else check_alpha(stored_number(header, "alpha")),
+    )
+    # Files once stated a promise beside the strategy: a second truth, which may be no truth.
+    stated = header.get("privacy")
+    if stated is not None and Privacy.from_dict(stated) != plan.privacy:
+        raise InvalidParameter(
+            "privacy", stated, f"is not what the strategy keeps ({plan.privacy.text()})"
+        )
+    return plan
+
+
+def _runner_up(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "mechanism": stored_text(row, "mechanism"),
+        "sample_complexity": stored_number(row, "sample_complexity", most=inf),
+    }
 
 
 READERS["local"] = _load_local
