@@ -17,6 +17,7 @@ from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightErr
 from noisewright.local.aggregate import Aggregate
 from noisewright.local.dense import MatrixStrategy
 from noisewright.local.fixedpoint import log_above
+from noisewright.local.hadamard import HadamardResponse
 from noisewright.local.mixture import Coarsening, Mixture
 from noisewright.local.optimise.families import Family
 from noisewright.local.optimise.orbits import OrbitStrategy
@@ -147,6 +148,19 @@ def test_plain_fields_keep_their_kind(field, value):
     settings, _ = pack(SubsetSelection(7, 1.0))
     with pytest.raises(NoisewrightError):
         unpack({**settings, field: value}, {})
+
+
+def test_report_numbers_do_not_wrap():
+    large = RandomizedResponse(1 << 61, 1.0)
+    half = Parts((1 << 61,), ((0,),), (large,), (1 << 64,))
+    report = half.randomize(np.array([(1 << 61) - 1]))
+    assert half.valid(report).all()
+    mixture = Mixture((large,) * 3, (Coarsening(1 << 61),) * 3, (HALF, HALF // 2, HALF // 2))
+    with pytest.raises(InvalidParameter, match="outputs"):
+        mixture.randomize(np.array([0]))
+    for size in ((1 << 62) - 1, 1 << 62):
+        with pytest.raises(InvalidParameter):
+            HadamardResponse(size, 1.0)
 
 
 # --- distances of vectors ----------------------------------------------------------------------

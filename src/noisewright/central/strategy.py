@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import inf, prod
+from math import inf, isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -132,11 +132,14 @@ class BlockStrategy:
         """Upper bound on the change one neighbour makes, each block in units of its noise."""
         check_order(order)
         check_neighbours(neighbours)
-        total = sum((b.change(order, neighbours) for b in self.blocks), start=Fraction(0))
-        if order == 1:
-            return float_above(total)
-        sharper = squared_change(self.sizes, self.blocks, neighbours)
-        least = total if sharper is None else min(total, Fraction(sharper))
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = sum((b.change(order, neighbours) for b in self.blocks), start=Fraction(0))
+            if order == 1:
+                return float_above(total)
+            sharper = squared_change(self.sizes, self.blocks, neighbours)
+        # Numbers of an edited file may leave the range of floats: no bound then, never a warning.
+        known = sharper is not None and isfinite(sharper)
+        least = min(total, Fraction(sharper)) if known and sharper is not None else total
         return root_above(least) if least else 0.0
 
     def measure(self, marginal: Marginal) -> list[Integers]:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.local.exact import exact_sum
 from noisewright.local.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reading import whole
 from noisewright.local.reports import HEADER, VERSION, ReportFormat
-from noisewright.local.strategy import IndexStrategy, IntArray, exact_sum
+from noisewright.local.strategy import IndexStrategy, IntArray
 from noisewright.privacy.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array
 

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD, categorical, thresholds
-from noisewright.local.reading import listed
+from noisewright.local.reading import listed, whole
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_values
 from noisewright.privacy.source import ByteSource
@@ -39,7 +40,9 @@ class DrawnComponent(IndexStrategy):
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """First report of each component, and the number of reports at the end."""
-        return tuple(np.cumsum([0, *(c.outputs for c in self.components)]).tolist())
+        starts = tuple(accumulate((c.outputs for c in self.components), initial=0))
+        whole("outputs", starts[-1])  # or sums of report numbers would wrap around
+        return starts
 
     @property
     def outputs(self) -> int:

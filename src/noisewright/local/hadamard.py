@@ -23,6 +23,7 @@ from noisewright.local.fixedpoint import (
 from noisewright.local.hadamard_blocks import FullBlocks
 from noisewright.local.information import DenseInformation, Information, UnformedInformation
 from noisewright.local.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
     IndexStrategy,
@@ -59,6 +60,9 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
         if not (0 < self.parts <= 2 * self.size and is_power_of_two(self.parts)):
             raise InvalidParameter("parts", self.parts, "must be a power of two", "try 1")
+        whole("outputs", self.outputs)
+        if self.used > self.parts:  # widths are rounded where cells are beyond 2^52
+            raise InvalidParameter("size", self.size, "does not fit the blocks", "give parts=1")
 
     @cached_property
     def width(self) -> int:

@@ -18,13 +18,14 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bits import get_bits, set_bits, uniform_sets
 from noisewright.local.bound import contrast_limit
+from noisewright.local.exact import exact_sum
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
 )
 from noisewright.local.histogram import CentredStrategy, Support
 from noisewright.local.plain import FavouringStrategy, PlainStrategy
-from noisewright.local.strategy import IndexStrategy, IntArray, ReportLayout, exact_sum
+from noisewright.local.strategy import IndexStrategy, IntArray, ReportLayout
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.local.exact import exact_sum
 from noisewright.local.fixedpoint import exponential, log_above
 from noisewright.local.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.local.threads import run_blocks
@@ -406,28 +407,6 @@ class IndexStrategy(Strategy):
         step = max(1, _BLOCK_ENTRIES // max(1, self.size))
         for start in range(0, self.outputs, step):
             yield start, self.rows(start, min(start + step, self.outputs))
-
-
-def exact_sum(numbers: Array) -> IntArray:
-    """Sums over the first axis; those that 64 bits do not hold are refused, never wrapped around.
-
-    Halves of machine words cannot overflow in sums of less than 2^31 of them.
-    """
-    low = (numbers & 0xFFFFFFFF).sum(axis=0, dtype=np.int64)
-    high = (numbers >> 32).sum(axis=0, dtype=np.int64) + (low >> 32)
-    if np.abs(high).max(initial=0) >= 2**31:
-        raise InvalidParameter(
-            "reports",
-            f"{len(numbers)} to add",
-            "sum to more than 64 bits hold",
-            "collect them apart, or set a cap on what a report may say",
-        )
-    return np.asarray((high << 32) + (low & 0xFFFFFFFF))
-
-
-def largest_magnitude(numbers: IntArray) -> int:
-    """The farthest from zero, also where that is −2^63."""
-    return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
 
 
 def check_values(values: npt.ArrayLike, size: int) -> IntArray:

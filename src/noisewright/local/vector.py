@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.columns import factor_columns, largest_distance, whole_columns
+from noisewright.local.exact import exact_sum, largest_magnitude
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.grams import table_gram
 from noisewright.local.information import DenseInformation, Information
@@ -27,8 +28,6 @@ from noisewright.local.strategy import (
     Settings,
     Strategy,
     check_dense,
-    exact_sum,
-    largest_magnitude,
 )
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate

@@ -18,7 +18,7 @@ from noisewright.central.gaussian import Planned, as_one_axis
 from noisewright.central.strategy import BlockStrategy
 from noisewright.central.variance import mean_error, query_variances
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, refusing
 from noisewright.estimate.intervals import (
     ErrorMap,
     normal_multiplier,
@@ -261,11 +261,13 @@ class CentralPlan:
         return self._release(data, counter, None)
 
     def _release(self, data: Any, counter: Counter | None, source: ByteSource | None) -> Release:
+        with refusing("the plan cannot answer its own queries; plan again"):
+            # Whatever a forged plan fails at, it fails at before anybody's data are read.
+            std, metadata = np.sqrt(self.variances), self.metadata()
         exact = self.strategy.measure(self._marginals(data, counter))
         noise = self.strategy.draw(self.law, source)
         pairs = zip(exact, noise, strict=True)
         noisy = [(value + drawn).astype(np.float64) for value, drawn in pairs]
-        std = np.sqrt(self.variances)
         told = self.contradictions(noisy, self.law)
         return Release(
             answers=self.answer(noisy),
@@ -273,7 +275,7 @@ class CentralPlan:
             halfwidth=self._halfwidth(std),
             simultaneous_halfwidth=self._multiplier * std,
             tables=self.tables(),
-            metadata={**self.metadata(), **told, "release": fresh_name()},
+            metadata={**metadata, **told, "release": fresh_name()},
             _labels=self.labels,
         )
 

@@ -27,7 +27,7 @@ from noisewright.local.estimate import Errors, Estimates, distribution, estimate
 from noisewright.local.exchange import write_reports
 from noisewright.local.grams import table_gram
 from noisewright.local.reports import ReportFormat
-from noisewright.local.storage import pack, unpack
+from noisewright.local.storage import pack
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.local.variances import joint_multiplier, query_variances, sampling_variances
 from noisewright.planning import describe
@@ -45,7 +45,7 @@ from noisewright.planning.release import Bounds, Release, ReleasedTable
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Array, FloatArray, Workload
-from noisewright.workload.store import decode_workload, encode_workload
+from noisewright.workload.store import encode_workload
 
 LEVEL = 0.95
 SHUFFLE_DELTA = 1e-9
@@ -56,14 +56,14 @@ SHUFFLE_DELTA = 1e-9
 class LocalPlan:
     """A strategy for a workload: its clients, its errors and its estimates.
 
-    `privacy` always speaks of replacing one person: a report hides which value its person holds.
+    `privacy` follows from the strategy's chances, whatever a file or a caller states, and always
+    speaks of replacing one person: a report hides which value its person holds.
     `people` and `alpha`, where the plan was made for them, are what forecasts are about unless told
     otherwise.
     """
 
     workload: Workload
     domain: Domain | None
-    privacy: Privacy
     mechanism: str
     strategy: Strategy
     seconds: float = 0.0
@@ -73,10 +73,17 @@ class LocalPlan:
     counter: Counter | None = None
 
     def __post_init__(self) -> None:
-        if not self.strategy.is_private():
+        _ = self.privacy
+        cells = self.strategy.size
+        if self.workload.size != cells or (self.domain and self.domain.size != cells):
             raise InvalidParameter(
-                "epsilon", self.epsilon, "is not kept by the plan's chances", "raise epsilon"
+                "strategy", self.strategy.kind, "must be over the plan's cells", "plan again"
             )
+
+    @cached_property
+    def privacy(self) -> Privacy:
+        """What a report promises."""
+        return self.strategy.promise
 
     @property
     def model(self) -> str:
@@ -343,14 +350,13 @@ class LocalPlan:
 
     def save(self, path: Any) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
-        from noisewright.planning.store import write_plan
+        from noisewright.planning.store import LOCAL_PREFIX, write_plan
 
         arrays: dict[str, Array] = {}
         settings, own = pack(self.strategy)
         header = {
             "workload": encode_workload(self.workload, arrays),
             "domain": None if self.domain is None else self.domain.to_dict(),
-            "privacy": self.privacy.to_dict(),
             "mechanism": self.mechanism,
             "strategy": settings,
             "seconds": self.seconds,
@@ -358,27 +364,8 @@ class LocalPlan:
             "people": self.people,
             "alpha": self.alpha,
         }
-        arrays |= {f"{_PREFIX}{name}": array for name, array in own.items()}
+        arrays |= {f"{LOCAL_PREFIX}{name}": array for name, array in own.items()}
         write_plan(path, "local", header, arrays)
-
-
-_PREFIX = "strategy."
-
-
-def load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalPlan:
-    """A plan from its file's header and arrays."""
-    own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
-    return LocalPlan(
-        workload=decode_workload(header["workload"], arrays),
-        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
-        privacy=Privacy.from_dict(header["privacy"]),
-        mechanism=header["mechanism"],
-        strategy=unpack(header["strategy"], own),
-        seconds=header["seconds"],
-        runners_up=tuple(header["runners_up"]),
-        people=header.get("people"),
-        alpha=header.get("alpha"),
-    )
 
 
 def _numbered(size: int) -> Domain:

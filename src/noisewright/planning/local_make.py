@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis import check_alpha
 from noisewright.local.catalogue import MECHANISMS, Candidate, candidates
 from noisewright.local.fixedpoint import check_epsilon
@@ -55,10 +55,9 @@ def plan_local(
     if best.analysis is None:
         reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in ranked)
         raise InvalidParameter("mechanism", mechanism, f"cannot plan this: {reasons}")
-    return LocalPlan(
+    made = LocalPlan(
         workload=asked,
         domain=domain,
-        privacy=promise,
         mechanism=best.mechanism,
         strategy=best.analysis.strategy,
         seconds=time.perf_counter() - began,
@@ -66,6 +65,9 @@ def plan_local(
         people=people,
         alpha=alpha,
     )
+    if made.epsilon > _epsilon(promise) or (made.privacy.delta or 0.0) > (promise.delta or 0.0):
+        raise NoisewrightError(f"the plan promises {made.privacy.text()}, not {promise.text()}")
+    return made
 
 
 def local_privacy(privacy: Privacy) -> Privacy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from math import inf, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +16,24 @@ from noisewright.central.block import Block
 from noisewright.central.gaussian import Planned
 from noisewright.central.strategy import BlockStrategy
 from noisewright.domain import Domain
-from noisewright.errors import FileFormatError
+from noisewright.errors import FileFormatError, InvalidParameter, refusing
 from noisewright.files import replacing
+from noisewright.planning.fields import stored_number, stored_positive, stored_sizes, stored_text
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Array
 from noisewright.workload.store import decode_workload, encode_workload
 
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
+    from noisewright.planning.local import LocalPlan
 
 FORMAT = "noisewright-plan"
 FORMAT_VERSION = 1
 
 Reader = Callable[[Mapping[str, Any], Mapping[str, Array]], Any]
+LOCAL_PREFIX = "strategy."
+"""Of the names of arrays that belong to a local strategy."""
+
 READERS: dict[str, Reader] = {}
 """How the plan of each model is rebuilt from its header and arrays; models add themselves."""
 
@@ -53,12 +59,8 @@ def load(path: str | Path) -> Any:
     reader = READERS.get(str(header.get("model")))
     if reader is None:
         raise FileFormatError(f"{path}: holds a plan of an unknown model; update noisewright")
-    try:
+    with refusing(f"{path}: the plan is incomplete or damaged; plan again"):
         return reader(header, arrays)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise FileFormatError(
-            f"{path}: the plan is incomplete ({type(error).__name__}); plan again"
-        ) from None
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -78,7 +80,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
         raise FileFormatError(f"{path}: is not a noisewright plan; give a file saved by a plan")
     if metadata.get("digest") != _digest(metadata["plan"], arrays):
         raise FileFormatError(f"{path}: was damaged or edited; make the plan again")
-    header = json.loads(metadata["plan"])
+    with refusing(f"{path}: the header is damaged; plan again"):
+        header = dict(json.loads(metadata["plan"]))
     if header.get("format") != FORMAT or header.get("format_version") != FORMAT_VERSION:
         raise FileFormatError(
             f"{path}: has format version {header.get('format_version')}, this release reads "
@@ -121,11 +124,16 @@ def _encode_strategy(strategy: BlockStrategy, arrays: dict[str, Array]) -> dict[
 def _decode_strategy(stored: Mapping[str, Any], arrays: Mapping[str, Array]) -> BlockStrategy:
     blocks = []
     for attributes, names, noise, multiplier in stored["blocks"]:
-        held = [arrays[name] for name in names]
-        count = len(attributes)
-        weights = held[count] if len(held) > count else None
-        blocks.append(Block(tuple(attributes), tuple(held[:count]), noise, multiplier, weights))
-    return BlockStrategy(tuple(stored["sizes"]), tuple(blocks), stored["separate"])
+        held, axes = [arrays[name] for name in names], stored_sizes(attributes)
+        if any(factor.ndim != 2 or 0 in factor.shape for factor in held[: len(axes)]):
+            raise FileFormatError("a factor of the plan is no matrix; plan again")
+        weights = held[len(axes)] if len(held) == len(axes) + 1 else None
+        if len(held) - len(axes) not in (0, 1) or type(noise) not in (int, float):
+            raise FileFormatError("a block of the plan does not fit its factors; plan again")
+        blocks.append(Block(axes, tuple(held[: len(axes)]), noise, multiplier, weights))
+    if not blocks or type(stored["separate"]) is not bool:
+        raise FileFormatError("the plan measures nothing; plan again")
+    return BlockStrategy(stored_sizes(stored["sizes"]), tuple(blocks), stored["separate"])
 
 
 def save_central(plan: CentralPlan, path: str | Path) -> None:
@@ -154,31 +162,66 @@ def _load_central(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Cen
 
     planned = Planned(
         _decode_strategy(header["strategy"], arrays),
-        header["unit_value"],
-        header["unit_bound"],
-        header["certificate"],
-        header["status"],
-        header["bound_neighbours"],
+        stored_positive(header, "unit_value"),
+        None if header["unit_bound"] is None else stored_number(header, "unit_bound"),
+        stored_text(header, "certificate"),
+        stored_text(header, "status"),
+        stored_text(header, "bound_neighbours"),
     )
-    return CentralPlan(
+    norm = inf if header["norm"] == "inf" else stored_number(header, "norm", 1.0)
+    plan = CentralPlan(
         workload=decode_workload(header["workload"], arrays),
         domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
-        sizes=tuple(header["sizes"]),
+        sizes=stored_sizes(header["sizes"]),
         privacy=Privacy.from_dict(header["privacy"]),
-        mechanism=header["mechanism"],
-        norm=float(header["norm"]),
+        mechanism=stored_text(header, "mechanism"),
+        norm=norm,
         planned=planned,
-        seconds=header["seconds"],
+        seconds=stored_number(header, "seconds"),
     )
+    cells = {plan.workload.size, prod(plan.sizes), prod(planned.strategy.sizes)}
+    cells |= set() if plan.domain is None else {plan.domain.size}
+    if len(cells) > 1:
+        raise FileFormatError("the plan's parts are over different cells; plan again")
+    _ = plan.law  # refuses budgets for which no noise can be drawn
+    return plan
 
 
 READERS["central"] = _load_central
 
 
-def _load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Any:
-    from noisewright.planning.local import load_local
+def _load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalPlan:
+    from noisewright.local.analysis import check_alpha
+    from noisewright.local.storage import unpack
+    from noisewright.planning.local import LocalPlan
+    from noisewright.planning.local_cost import check_people
 
-    return load_local(header, arrays)
+    own = {n.removeprefix(LOCAL_PREFIX): a for n, a in arrays.items() if n.startswith(LOCAL_PREFIX)}
+    people, alpha = header.get("people"), header.get("alpha")
+    plan = LocalPlan(
+        workload=decode_workload(header["workload"], arrays),
+        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
+        mechanism=stored_text(header, "mechanism"),
+        strategy=unpack(header["strategy"], own),
+        seconds=stored_number(header, "seconds"),
+        runners_up=tuple(_runner_up(row) for row in header["runners_up"]),
+        people=None if people is None else check_people(people),
+        alpha=None if alpha is None else check_alpha(stored_number(header, "alpha")),
+    )
+    # Files once stated a promise beside the strategy: a second truth, which may be no truth.
+    stated = header.get("privacy")
+    if stated is not None and Privacy.from_dict(stated) != plan.privacy:
+        raise InvalidParameter(
+            "privacy", stated, f"is not what the strategy keeps ({plan.privacy.text()})"
+        )
+    return plan
+
+
+def _runner_up(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "mechanism": stored_text(row, "mechanism"),
+        "sample_complexity": stored_number(row, "sample_complexity", most=inf),
+    }
 
 
 READERS["local"] = _load_local

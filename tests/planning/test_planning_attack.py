@@ -1,0 +1,159 @@
+"""A randomised attack on plan files: whatever is edited, a plan is refused or keeps its promise."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+import noisewright as nw
+from local.strategies import SMALL, small_tree, uneven_mixture
+from noisewright.domain import Categorical, Domain
+from noisewright.errors import NoisewrightError
+from noisewright.local.codebook import Codebook
+from noisewright.local.dense import MatrixStrategy
+from noisewright.local.mixture import Coarsening
+from noisewright.local.optimise.orbits import OrbitStrategy
+from noisewright.local.optimise.ordered import CoarseFine
+from noisewright.local.parts import Parts
+from noisewright.local.prior import Decoded
+from noisewright.local.response import RandomizedResponse
+from noisewright.local.sets import ListedSubsets, SubsetSelection
+from noisewright.local.storage import HOMES
+from noisewright.local.strategy import Strategy
+from noisewright.local.unary import UnaryEncoding
+from noisewright.local.union import union
+from noisewright.local.vector import VectorStrategy
+from noisewright.planning.local import LocalPlan
+from noisewright.planning.store import _read, load, write_plan
+from noisewright.workload import workload
+from oracles.forgery import forged
+from oracles.promises import check_central, check_local
+
+DOMAIN = Domain([Categorical("sex", ["F", "M"]), Categorical("size", ["S", "M", "L"])])
+ASKED = nw.Workload.from_spec(
+    {"queries": [{"marginal": ["sex", "size"]}, {"marginal": ["size"], "weight": 2}]}, DOMAIN
+)
+
+
+def random_patterns(rows: int, cells: int) -> Any:
+    return np.random.default_rng(rows).random((rows, cells)) < 0.4
+
+
+def orbits(sizes: tuple[int, ...], rows: int) -> OrbitStrategy:
+    patterns = random_patterns(rows, int(np.prod(sizes)))
+    return OrbitStrategy.from_patterns(sizes, patterns, np.arange(1.0, rows + 1), 1.0)
+
+
+def coarse_fine() -> CoarseFine:
+    coarse = MatrixStrategy.from_chances(RandomizedResponse(4, 1.0).dense(), 1.0)
+    maps = [Coarsening(8, 2), Coarsening(8)]
+    return CoarseFine.of([coarse, orbits((8,), 2)], maps, [0.4, 0.6])
+
+
+def codebook(chosen: int) -> Codebook:
+    rng = np.random.default_rng(chosen)
+    vectors, directions = rng.integers(-9, 9, size=(2, 4)), rng.integers(-9, 9, size=(10, 2))
+    return Codebook(vectors, directions, 1.0, chosen)
+
+
+def strategies() -> dict[str, Strategy]:
+    columns = np.array([[0, 3, 5, 9], [1, 0, 2, 7]])
+    response = RandomizedResponse(5, 1.0)
+    components = (RandomizedResponse(2, 1.0), RandomizedResponse(6, 1.0))
+    parts = Parts.of((2, 3), ((0,), (0, 1)), components, np.array([0.3, 0.7]))
+    return {
+        "matrix": MatrixStrategy.from_chances(response.dense(), 1.0, np.full(5, 0.2)),
+        "randomized-response": response,
+        "subset-selection": SubsetSelection(7, 1.0),
+        "listed-subsets": ListedSubsets(8, 1.0),
+        "unary": UnaryEncoding(6, 2.0),
+        "hadamard": SMALL["hadamard"],
+        "local-hashing": SMALL["local-hashing"],
+        "fourier": SMALL["fourier"],
+        "vector": VectorStrategy(columns, 1.0),
+        "vector-gaussian": VectorStrategy(columns, 1.0, 1e-6),
+        "codebook": codebook(3),
+        "codebook-signs": codebook(0),
+        "union": union(workload("marginals:2x3x2:2").gram(), 1.0),
+        "parts": parts,
+        "tree-mixture": small_tree(),
+        "mixture": uneven_mixture(),
+        "decoded": Decoded(SMALL["randomized-response"], np.arange(1.0, 8) / 28),
+        "orbits": orbits((2, 4), 5),
+        "coarse-fine": coarse_fine(),
+    }
+
+
+CENTRAL = {
+    "dense": ("prefix:6", nw.Privacy(1, 1e-6)),
+    "dense-replace": ("prefix:5", nw.Privacy(1, 1e-6, neighbours="replace-one")),
+    "pure": ("prefix:6", nw.Privacy(1)),
+    "pure-replace": ("prefix:6", nw.Privacy(0.5, neighbours="replace-one")),
+    "zcdp": ("identity:3*prefix:4", nw.Privacy(rho=0.1)),
+    "tables": ("marginals:2x3x2:2", nw.Privacy(1, 1e-6)),
+    "tables-replace": ("marginals:2x3x2:2", nw.Privacy(1, 1e-6, neighbours="replace-one")),
+    "tables-pure": ("marginals:2x3x2:<=2", nw.Privacy(1)),
+    "products": ("prefix:3*total:4+total:3*prefix:4", nw.Privacy(1, 1e-6)),
+    "questions": (ASKED, nw.Privacy(1, 1e-6)),
+    "questions-pure": (ASKED, nw.Privacy(1)),
+}
+NAMES = (*strategies(), *CENTRAL)
+
+
+@cache
+def plans() -> dict[str, Any]:
+    local = {}
+    for name, strategy in strategies().items():
+        asked = ASKED if name == "parts" else workload(f"prefix:{strategy.size}")
+        domain = DOMAIN if name == "parts" else None
+        next_best = ({"mechanism": "any", "sample_complexity": 2.0},)
+        local[name] = LocalPlan(asked, domain, "any", strategy, 1.0, next_best, 100, 0.01)
+    return {**local, **{name: nw.plan(*asked) for name, asked in CENTRAL.items()}}
+
+
+def test_every_stored_kind_is_attacked() -> None:
+    assert {strategy.kind for strategy in strategies().values()} == set(HOMES)
+
+
+def attack(name: str, count: int, folder: Path) -> tuple[int, int]:
+    """Numbers of edited files that were loaded, and of those checked to the last chance."""
+    file = folder / "plan.nw"
+    plans()[name].save(file)
+    header, arrays = _read(file)
+    check = check_central if name in CENTRAL else check_local
+    assert check(load(file))
+    rng = np.random.default_rng(crc32(name.encode()))
+    loaded = checked = 0
+    for number in range(count):
+        changed, beside = forged(header, arrays, rng)
+        model = changed.pop("model", "local")
+        try:
+            write_plan(file, model, changed, beside)
+            plan = load(file)
+            loaded += 1
+            checked += check(plan)
+        except NoisewrightError:
+            continue
+        except BaseException as error:
+            error.add_note(f"{name}, mutant {number}")
+            raise
+    return loaded, checked
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_edited_plans_are_refused_or_keep_their_promise(name: str, tmp_path: Path) -> None:
+    attack(name, 25, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_many_edited_plans_are_refused_or_keep_their_promise(name: str, tmp_path: Path) -> None:
+    """More than 20,000 in all; a fair part of them loads, or the attack would be none."""
+    loaded, checked = attack(name, 700, tmp_path)
+    assert loaded > 70
+    assert checked > 0.9 * loaded
