@@ -8,14 +8,17 @@ that equal workloads have equal Gram matrices.
 from __future__ import annotations
 
 from itertools import combinations
-from math import isfinite, prod
+from math import isfinite, log2, prod
+
+import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.offsets import without_offsets, zero_gram
+from noisewright.local.strategy import LARGEST_VECTOR
 from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Workload
-from noisewright.workload.gram import Gram, KronGram, MarginalGram, ScaledGram, SumGram
+from noisewright.workload.gram import DenseGram, Gram, KronGram, MarginalGram, ScaledGram, SumGram
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
 from noisewright.workload.terms import terms
 
@@ -30,7 +33,8 @@ def table_gram(workload: Workload) -> Gram:
         scale = mean_square(gram)
     except OverflowError:
         scale = float("inf")
-    if not isfinite(scale) or 0 < scale < 1 / _LARGEST or scale > _LARGEST:
+    vanished = scale == 0 and not _known(without_offsets(workload))
+    if vanished or not isfinite(scale) or 0 < scale < 1 / _LARGEST or scale > _LARGEST:
         raise InvalidParameter(
             "workload",
             workload.brief(),
@@ -38,6 +42,26 @@ def table_gram(workload: Workload) -> Gram:
             "multiply all queries by a constant that brings them near one",
         )
     return gram
+
+
+def _known(asked: Workload) -> bool:
+    """Whether all answers follow from the number of people: tried on people who sum to nobody."""
+    if asked.size > LARGEST_VECTOR:
+        return True
+    people = np.random.default_rng(0).integers(-9, 10, asked.size).astype(np.float64)
+    people[0] -= people.sum()
+    return not np.any(asked.matvec(people))
+
+
+def normalised(gram: Gram) -> tuple[float, Gram]:
+    """A factor and a matrix of the same product, which no factor of the queries changes."""
+    scale, inner = _split(normal_form(gram))
+    if scale == 0.0:
+        return 1.0, gram
+    if isinstance(inner, DenseGram):
+        unit = 2.0 ** round(log2(mean_square(inner) or 1.0))  # divides without rounding
+        return scale * unit, DenseGram(inner.matrix / unit)
+    return scale, inner
 
 
 def mean_square(gram: Gram) -> float:

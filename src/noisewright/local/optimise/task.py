@@ -12,7 +12,7 @@ from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.bound import lower_bound, prior_bound
 from noisewright.local.dense import check_prior
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.local.grams import normal_form, table_gram
+from noisewright.local.grams import normalised, table_gram
 from noisewright.local.offsets import without_offsets
 from noisewright.local.strategy import Strategy
 from noisewright.workload.atoms import Explicit
@@ -58,13 +58,17 @@ class GramOnly(Workload):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A workload, a budget, and the error that counts: worst case, average, or under a prior."""
+    """A workload, a budget, and the error that counts: worst case, average, or under a prior.
+
+    A search sees the Gram matrix at one scale for all: `value` and `floor` are in units of `unit`.
+    """
 
     workload: Workload
     gram: Gram
     epsilon: float
     objective: str
     prior: FloatArray | None = None
+    unit: float = 1.0
 
     @classmethod
     def of(
@@ -89,14 +93,15 @@ class Task:
             gram = weighted_gram(workload, np.asarray(query_weights, dtype=np.float64))
             workload = GramOnly(gram, workload.queries)
         elif isinstance(workload, GramOnly):
-            gram = normal_form(workload.matrix)
+            gram = workload.matrix
         else:
             gram = table_gram(workload)
         checked = None
         if prior is not None:
             checked = check_prior(np.asarray(prior, dtype=np.float64), workload.size)
             objective = "prior"
-        return cls(workload, gram, check_epsilon(epsilon), objective, checked)
+        unit, gram = normalised(gram)
+        return cls(workload, gram, check_epsilon(epsilon), objective, checked, unit)
 
     @property
     def size(self) -> int:
