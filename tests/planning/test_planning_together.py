@@ -161,10 +161,9 @@ def test_extreme_importance_leaves_every_release_a_share(importance: list[float]
     assert sum(map(Fraction, made.shares)) <= 1
 
 
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
-def test_extreme_budgets_are_split_or_refused(neighbours: str) -> None:
+def test_extreme_budgets_are_split_or_refused() -> None:
     asked = ["prefix:4", "identity:4"]
-    plenty = nw.plan_together(asked, Privacy(epsilon=1e15, neighbours=neighbours))
-    assert 0 < sum(map(Fraction, plenty.shares)) <= 1
+    without_noise = nw.plan_together(asked, Privacy(epsilon=1e15, neighbours="replace-one"))
+    assert 0 < sum(map(Fraction, without_noise.shares)) <= 1
     with pytest.raises(InvalidParameter, match="epsilon="):
-        nw.plan_together(asked, Privacy(epsilon=5e-324, neighbours=neighbours))
+        nw.plan_together(asked, Privacy(epsilon=5e-324, neighbours="replace-one"))
