@@ -152,3 +152,18 @@ def test_delta_of_several_plans_is_checked() -> None:
             nw.epsilon_of([made], delta)
     with pytest.raises(InvalidParameter, match="accounting"):
         nw.epsilon_of([made], 1e-9, "renyi")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("importance", [[1e200, 1.0], [1e-200, 1.0], [5e-324, 1.7e308]])
+def test_extreme_importance_leaves_every_release_a_share(importance: list[float]) -> None:
+    made = nw.plan_together(["identity:4", "total:4"], Privacy(rho=1), importance=importance)
+    assert all(share > 0 for share in made.shares)
+    assert sum(map(Fraction, made.shares)) <= 1
+
+
+def test_extreme_budgets_are_split_or_refused() -> None:
+    asked = ["prefix:4", "identity:4"]
+    without_noise = nw.plan_together(asked, Privacy(epsilon=1e15, neighbours="replace-one"))
+    assert 0 < sum(map(Fraction, without_noise.shares)) <= 1
+    with pytest.raises(InvalidParameter, match="epsilon="):
+        nw.plan_together(asked, Privacy(epsilon=5e-324, neighbours="replace-one"))

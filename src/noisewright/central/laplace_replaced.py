@@ -132,7 +132,7 @@ def _on_grid(found: WeightedIdentity, largest: float) -> BlockStrategy:
         excess = log2(strategy.sensitivity(1, "replace-one") / largest) if largest < inf else 0.0
         if excess <= 0 or bits <= _LEAST_BITS:
             return strategy
-        bits = max(_LEAST_BITS, bits - ceil(excess))
+        bits = max(_LEAST_BITS, bits - ceil(min(excess, bits)))
 
 
 def replaced_bound(asked: Workload, norm: float) -> tuple[float, str]:

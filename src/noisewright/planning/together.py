@@ -30,6 +30,8 @@ from noisewright.privacy.rounding import float_above, float_below, sum_above
 from noisewright.privacy.rules import probability
 from noisewright.workload import Workload
 
+_LEAST_SHARE = 1e-24  # of the squared errors to weigh: every release gets some budget
+
 
 @dataclass(frozen=True, eq=False)
 class Together:
@@ -61,8 +63,10 @@ def plan_together(
     weights = _positive("importance", importance or [1.0] * len(alone), len(alone))
     pure = privacy.kind == "pure"
     if shares is None:
-        totals = [w**2 * float(p.variances.sum()) for w, p in zip(weights, alone, strict=True)]
-        raw = [total ** (1 / 3 if pure else 1 / 2) for total in totals]
+        top, power = max(weights), 1 / 3 if pure else 1 / 2
+        totals = [(w / top) ** 2 * p.variances.sum() for w, p in zip(weights, alone, strict=True)]
+        largest = max(totals) or 1.0  # nothing to weigh where no noise is left
+        raw = [float(max(total / largest, _LEAST_SHARE)) ** power for total in totals]
     else:
         raw = _positive("shares", shares, len(alone))
         if sum(raw) > 1 + 1e-9:
