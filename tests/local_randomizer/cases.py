@@ -59,7 +59,7 @@ def coarse_fine():
 
 def parts(sizes=(3, 2, 4)):
     components = (RandomizedResponse(3, 1.0), LocalHashing(8, 0.5, 2), ListedSubsets(6, 1.0))
-    return Parts.of(sizes, ((0,), (1, 2), (1, 0)), components, np.array([0.3, 0.5, 0.2]))
+    return Parts.of(sizes, ((0,), (1, 2), (0, 1)), components, np.array([0.3, 0.5, 0.2]))
 
 
 KINDS = {
@@ -147,7 +147,7 @@ def whole():
         "fourier-wide": Fourier(2**60, 1.0, masks << 54, (WORD // 4,) * 4),
         "tree-mixture": TreeMixture(responses, coarsenings, halves),
         "mixture": Mixture((responses[1], SMALL["local-hashing"]),
-                           (Coarsening(7, 2), Coarsening(7)), (WORD, 0)),
+                           (Coarsening(7, 2), Coarsening(7)), (WORD - 5, 5)),
         "mixture-table": Mixture((matrix,), (table,), (WORD,)),
         "parts": parts(),
         "union": Union((3, 2, 2), 1.0, ((0, 1), (2,), (1, 2)), (WORD // 2, WORD // 4, WORD // 4)),
