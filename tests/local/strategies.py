@@ -39,6 +39,7 @@ class SeededSource:
 def uneven_matrix(n, epsilon):
     rng = np.random.default_rng(n)
     q = rng.uniform(1.0, np.exp(epsilon / 2), size=(3 * n, n))
+    q[0, :2] = 1.0, np.exp(epsilon)  # one report spends all of ε
     q /= q.sum(axis=0).max() * 1.4
     return np.vstack([q, 1.0 - q.sum(axis=0)])
 

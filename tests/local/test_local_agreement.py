@@ -18,7 +18,6 @@ from noisewright.local.storage import HOMES
 from noisewright.local.variances import query_variances, worst_query_variances
 from noisewright.local.vector import VectorStrategy
 from noisewright.planning.local import LocalPlan
-from noisewright.privacy.budget import Privacy
 from noisewright.workload import Workload, workload
 from noisewright.workload.atoms import Explicit
 from oracles.local_matrix import answer_covariance
@@ -78,9 +77,7 @@ def test_forecast_analysis_and_matrix_agree(name, asked, epsilon):
     whole = strategy.size * totals.mean() + (asked.dense() ** 2).sum()
     assert analysis.objective == pytest.approx(whole, rel=1e-7)
 
-    delta = strategy.delta or None
-    promise = Privacy(epsilon, delta, neighbours="replace-one")
-    plan = LocalPlan(asked, None, promise, name, strategy)
+    plan = LocalPlan(asked, None, name, strategy)
     even = diagonals.mean(axis=0)
     np.testing.assert_allclose(plan.forecast(PEOPLE).std ** 2 / PEOPLE, even, **close)
     expected = np.sqrt(PEOPLE * max(totals.max(), 0.0) / asked.queries)
@@ -106,13 +103,7 @@ def test_trials_have_the_variances_stated(name, asked, epsilon):
     reports = strategy.randomize(np.tile(values, RUNS), SeededSource(5))
     tallies = [strategy.tally(part) for part in np.split(reports, RUNS)]
     answers = np.array([strategy.answers(asked, tally, len(values)) for tally in tallies])
-    plan = LocalPlan(
-        asked,
-        None,
-        Privacy(epsilon, strategy.delta or None, neighbours="replace-one"),
-        name,
-        strategy,
-    )
+    plan = LocalPlan(asked, None, name, strategy)
     std = plan.forecast(len(values)).std
     live = std > 1e-6 * std.max()
     errors = answers - asked.matvec(counts.astype(float))
