@@ -161,7 +161,8 @@ class CentralPlan:
     @property
     def unit_error(self) -> float:
         """The plan's own error per unit of noise at sensitivity one."""
-        return self.achieved / self._least_deviation()
+        least = self.least_deviation
+        return self.achieved / least if least else self.planned.unit_value
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -201,7 +202,8 @@ class CentralPlan:
             return float(np.sqrt(2) / self.privacy.epsilon)
         return calibrate(self.privacy, l2=1.0).scale
 
-    def _least_deviation(self) -> float:
+    @cached_property
+    def least_deviation(self) -> float:
         """The same for noise on this plan's grid, which may vary less than the continuous one."""
         unit = 2.0 if self.privacy.kind == "pure" else 1.0
         free = self.privacy.neighbours == "replace-one"  # a public total: no bound is about it
@@ -216,7 +218,7 @@ class CentralPlan:
         bound = self.planned.unit_bound
         if bound is None or self._planned_for is not None:
             return None
-        return bound * self._least_deviation()
+        return bound * self.least_deviation
 
     @property
     def _planned_for(self) -> str | None:

@@ -64,13 +64,15 @@ def compare_central(
     if not plans:
         reasons = "; ".join(f"{row.mechanism}: {row.refusal}" for row in refused)
         raise InvalidParameter("workload", asked.brief(), f"is planned by no mechanism: {reasons}")
-    bounds = [bound for plan, _ in plans if (bound := plan.lower_bound) is not None]
-    bound = max(bounds, default=None)
+    known = [plan.planned.unit_bound or 0.0 for plan, _ in plans if plan.lower_bound is not None]
+    bound = max(known, default=None)
     plans.sort(key=lambda pair: pair[0].achieved)
     return [_row(plan, bound, seconds) for plan, seconds in plans] + refused
 
 
-def _row(plan: CentralPlan, bound: float | None, seconds: float) -> Comparison:
+def _row(plan: CentralPlan, unit_bound: float | None, seconds: float) -> Comparison:
+    """The bound is for noise on the plan's own grid."""
+    bound = None if unit_bound is None else unit_bound * plan.least_deviation
     ratio = certified_ratio(plan.achieved, bound)
     std = np.sqrt(plan.variances)
     return Comparison(plan.mechanism, mean_error(std, 2), float(std.max()), bound, ratio, seconds)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import inf, isqrt, nextafter
+from sys import float_info
 
 
 def float_above(exact: Fraction) -> float:
     """Return the least float that is not below `exact`."""
-    nearest = float(exact)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -float_info.max
     return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
 
 
