@@ -65,14 +65,14 @@ def compare_central(
         reasons = "; ".join(f"{row.mechanism}: {row.refusal}" for row in refused)
         raise InvalidParameter("workload", asked.brief(), f"is planned by no mechanism: {reasons}")
     known = [plan.planned.unit_bound or 0.0 for plan, _ in plans if plan.lower_bound is not None]
-    bound = max(known, default=None)
+    # One bound for all of them holds on the grid where noise varies least.
+    least = min(plan.least_deviation for plan, _ in plans)
+    bound = max(known) * least if known else None
     plans.sort(key=lambda pair: pair[0].achieved)
     return [_row(plan, bound, seconds) for plan, seconds in plans] + refused
 
 
-def _row(plan: CentralPlan, unit_bound: float | None, seconds: float) -> Comparison:
-    """The bound is for noise on the plan's own grid."""
-    bound = None if unit_bound is None else unit_bound * plan.least_deviation
+def _row(plan: CentralPlan, bound: float | None, seconds: float) -> Comparison:
     ratio = certified_ratio(plan.achieved, bound)
     std = np.sqrt(plan.variances)
     return Comparison(plan.mechanism, mean_error(std, 2), float(std.max()), bound, ratio, seconds)
