@@ -160,7 +160,8 @@ def _product(
         matrices = tuple(factor.integers(bits) for factor in factors)
         block = Block(term.attributes, matrices, multiplier=fine_grid(matrices))
         strategy = BlockStrategy(sizes, (block,))
-        excess = log2(strategy.sensitivity(1) / largest) if largest < inf else 0.0
+        # In logarithms: the largest may be so small that the ratio is no float.
+        excess = log2(strategy.sensitivity(1)) - log2(largest)
         if excess <= 0 or bits <= _LEAST_BITS or not rounded:
             return strategy
         bits = max(_LEAST_BITS, bits - ceil(excess / rounded))

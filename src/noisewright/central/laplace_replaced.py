@@ -129,7 +129,8 @@ def _on_grid(found: WeightedIdentity, largest: float) -> BlockStrategy:
         row: Integers = np.full((1, whole.shape[1]), total, dtype=np.int64)
         block = Block((0,), (np.concatenate([whole, row]),), multiplier=grid)
         strategy = BlockStrategy((whole.shape[1],), (block,))
-        excess = log2(strategy.sensitivity(1, "replace-one") / largest) if largest < inf else 0.0
+        # In logarithms: the largest may be so small that the ratio is no float.
+        excess = log2(strategy.sensitivity(1, "replace-one")) - log2(largest)
         if excess <= 0 or bits <= _LEAST_BITS:
             return strategy
         bits = max(_LEAST_BITS, bits - ceil(min(excess, bits)))

@@ -108,6 +108,8 @@ def _completed(rows: FloatArray, weights: FloatArray, share: float) -> FloatArra
 def _cell_weights(solved: Factorization) -> FloatArray:
     """How much every cell weighs in the pairs that decide, in total one."""
     pairs, size = solved.certificate.column_weights(), solved.workload.size
+    if pairs.size != size * (size - 1) // 2:  # families of tables: all cells are alike
+        return np.full(size, 1 / size)
     weights = np.zeros(size)
     for ends in np.triu_indices(size, 1):
         np.add.at(weights, ends, pairs / 2)

@@ -26,13 +26,18 @@ from noisewright.central.axes import Axis, Integers
 from noisewright.central.block import Block, Table, is_identity
 from noisewright.central.overlap import Components, Overlap, subsets
 from noisewright.central.sensitivity import squared_change
-from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import float_above, root_above
 from noisewright.privacy.source import ByteSource
+from noisewright.workload.atoms import Total
 from noisewright.workload.base import FloatArray, check_neighbours, check_order
 from noisewright.workload.tensor import apply_along_axes
 from noisewright.workload.terms import Term
+
+_LOST = 1e-6  # relative rounding allowed where a query is measured and comes back
+_PROBES = 4
+_LARGEST_PROBE = 2.0**26  # cells of a table on which that is tried
 
 Marginal = Callable[[Table], Integers]
 """Gives the exact counts of a marginal table, as a tensor over its attributes."""
@@ -234,22 +239,29 @@ class BlockStrategy:
         """Refuse a term that the measurements do not determine, before any noise is planned."""
         if self._complete(term.attributes):
             return
+        numbers = self.seen_by(term)
+        alone = self.axes is None and len(numbers) == 1 and term.factors is not None
+        if alone and set(term.attributes) <= set(self.blocks[numbers[0]].attributes):
+            if (missed := _missed_by_block(self.blocks[numbers[0]], term)) is not None:
+                raise _out_of_reach(first_query + missed)
+            return
+        shape = [self.sizes[i] for i in term.attributes]
+        if prod(shape) > _LARGEST_PROBE or len(shape) > 60:
+            raise TooLarge(
+                f"queries over {prod(shape):.3g} cells are not measured by a product of their own; "
+                f"whether they can be answered is found out up to {_LARGEST_PROBE:.0f} cells; ask "
+                f"about fewer attributes at once"
+            )
         # A random histogram is reproduced, up to rounding, exactly by strategies that reach it.
-        probe = np.random.default_rng(0).integers(
-            0, 100, size=[self.sizes[i] for i in term.attributes]
-        )
+        probe = np.random.default_rng(0).integers(0, 100, size=shape)
         wanted = term.answers(probe.ravel().astype(np.float64))
         measured: list[npt.NDArray[Any]] = [np.empty(0)] * len(self.blocks)
-        for number in self.seen_by(term):
+        for number in numbers:
             measured[number] = self._measure_spread(self.blocks[number], term.attributes, probe)
         seen = self.term_answers(term, measured)
-        off = np.abs(seen - wanted) > 1e-6 * (1 + np.abs(wanted).max())
+        off = np.abs(seen - wanted) > _LOST * (term.weight + np.abs(wanted).max())
         if off.any():
-            row = first_query + int(np.argmax(off))
-            raise OutOfReach(
-                f"query {row} lies outside the strategy's row space; "
-                f"plan for a workload that includes it"
-            )
+            raise _out_of_reach(first_query + int(np.argmax(off)))
 
     def _complete(self, attributes: Table) -> bool:
         """Whether every interaction of these attributes is measured in full."""
@@ -271,6 +283,36 @@ class BlockStrategy:
         maps = [(*f.shape, f.astype(np.float64).__matmul__) for f in block.factors]
         exact = apply_along_axes(maps, np.ascontiguousarray(full).reshape(-1))
         return np.asarray(block.scales * exact)
+
+
+def _missed_by_block(block: Block, term: Term) -> int | None:
+    """The first query of a product that its one block does not reach, factor by factor.
+
+    What comes back is compared with each query's own size: a small one is not lost among others.
+    """
+    factors = dict(zip(term.attributes, term.factors or (), strict=True))
+    missed = np.zeros(0, dtype=np.intp)
+    for i, factor, inverse in zip(block.attributes, block.factors, block.inverses, strict=True):
+        if is_identity(factor):
+            continue
+        rng = np.random.default_rng(i)
+        probes = rng.standard_normal((len(inverse), _PROBES))
+        asked = factors.get(i, Total(len(inverse)))
+        answers = np.asarray(asked.matvec(probes), dtype=np.float64)
+        seen = np.asarray(asked.matvec(inverse @ (factor @ probes)), dtype=np.float64)
+        sizes = np.abs(answers) + 1e-3 * np.abs(asked.matvec(np.abs(probes)))
+        off = np.flatnonzero(np.abs(seen - answers).max(axis=1) > _LOST * sizes.max(axis=1))
+        if off.size and i in factors:
+            later = [factors[k].queries for k in term.attributes if k > i]
+            return int(off[0]) * prod(later)
+        missed = np.concatenate([missed, off])
+    return 0 if missed.size else None
+
+
+def _out_of_reach(row: int) -> OutOfReach:
+    return OutOfReach(
+        f"query {row} lies outside the strategy's row space; plan for a workload that includes it"
+    )
 
 
 def _sees(block: Block, attributes: Table) -> bool:

@@ -19,6 +19,8 @@ from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.tensor import apply_along_axes, kron_all
 from noisewright.workload.terms import Term
 
+_MOST_QUERIES = 2**28
+
 JOINT_LIMIT = 4096
 """Cells up to which queries that are no product over attributes get exact variances."""
 
@@ -34,6 +36,12 @@ def _with_noise(
     strategy: BlockStrategy, terms: Sequence[Term], variances: Sequence[float]
 ) -> list[FloatArray]:
     """Variance of every answer, when every block's noise has its own."""
+    queries = sum(term.queries for term in terms)
+    if queries > _MOST_QUERIES:
+        raise TooLarge(
+            f"{queries:.3g} queries have as many errors; they are listed up to {_MOST_QUERIES}; "
+            f"ask for fewer at once"
+        )
     pairs = zip(strategy.blocks, variances, strict=True)
     units = [np.asarray(variance / np.asarray(block.scales) ** 2) for block, variance in pairs]
     quadratics = _Quadratics(strategy)
@@ -115,6 +123,8 @@ def _overlapping(
     """Variances from whole tables: interactions of cells, each with a variance of its own."""
     total = np.zeros(term.queries)
     for part in subsets(term.attributes):
+        if part not in components:  # attributes of one value have no interactions
+            continue
         if term.factors is None:
             matrices = [quadratics.interaction(i, i in part) for i in term.attributes]
             total += components[part] * _joint(term.inner, matrices)

@@ -45,9 +45,10 @@ def condition(
     another from those that contradict.
     """
     check_agreement(rows, declared)
-    kept = _independent(rows)
+    # An answer without error up to rounding (a public total) tells nothing new.
+    noisy = variances > 1e-13 * variances.max(initial=0.0)
+    kept = [k for k in _independent(rows) if noisy[numbers[k]]]
     places = [numbers[k] for k in kept]
-    # An answer without error (a public total) tells nothing new: the pseudo-inverse leaves it out.
     gain = cross[:, kept] @ np.linalg.pinv(cross[np.ix_(places, kept)], rcond=1e-12)
     better = answers + gain @ (declared[kept] - answers[places])
     left = variances - np.einsum("ij,ij->i", gain, cross[:, kept])

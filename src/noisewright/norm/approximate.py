@@ -26,6 +26,7 @@ from noisewright.norm.result import Factorization
 from noisewright.norm.rounding import SLACK, settled
 from noisewright.norm.solver import solve
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.magnitudes import check_magnitudes
 from noisewright.workload.text import workload as as_workload
 
 TOLERANCE = 1e-4
@@ -296,6 +297,7 @@ def _weights(values: FloatArray) -> FloatArray:
 
 
 def _check(workload: Workload, entrywise: float, tolerance: float) -> None:
+    check_magnitudes(workload)
     if not (math.isfinite(entrywise) and entrywise >= 0):
         raise InvalidParameter("entrywise", entrywise, "must be finite and >= 0", "try 0.1")
     if not 0 < tolerance < 1:

@@ -13,7 +13,9 @@ from noisewright.norm.result import Certificate, Factorization, Settings, Solved
 from noisewright.norm.rounding import settled
 from noisewright.norm.solver import Progress, Weights
 from noisewright.norm.structure import solve_part
+from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Workload, check_neighbours
+from noisewright.workload.magnitudes import check_magnitudes
 from noisewright.workload.text import workload as as_workload
 
 TOLERANCE = 5e-7
@@ -44,6 +46,8 @@ def factorize(
     """
     began = time.perf_counter()
     asked = as_workload(workload)
+    if not isinstance(asked, Explicit):  # the entries of a matrix are scaled first
+        check_magnitudes(asked)
     settings = Settings(
         check_norm(norm),
         _check_tolerance(tolerance),

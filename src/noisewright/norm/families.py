@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.errors import TooLarge
 from noisewright.norm.marginals import ResidualSolution, residual_plan
 from noisewright.norm.numeric import nothing_asked
 from noisewright.norm.operators import (
@@ -25,7 +26,7 @@ from noisewright.norm.operators import (
 from noisewright.norm.result import Settings, Solved
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Atom, Identity, Total
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
 from noisewright.workload.marginals import Marginals, OnAttributes, Table
 from noisewright.workload.terms import Term, terms
 
@@ -170,6 +171,11 @@ def _contrasts(sizes: tuple[int, ...], block: Table) -> Operator:
 
 def helmert(size: int) -> FloatArray:
     """size − 1 orthonormal rows, each orthogonal to the constant."""
+    if size**2 > DENSE_LIMIT:
+        raise TooLarge(
+            f"contrasts of an attribute of {size} values have {size**2:.3g} entries, more than the "
+            f"limit of {DENSE_LIMIT}; coarsen the attribute"
+        )
     row, column = np.ogrid[1:size, :size]
     raw = np.where(column < row, 1.0, np.where(column == row, -row, 0.0))
     return np.asarray(raw / np.sqrt(row * (row + 1.0)))

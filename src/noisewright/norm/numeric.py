@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.norm import certificate
-from noisewright.norm.operators import Dense, uniform
+from noisewright.norm.operators import Adjoint, Dense, OnTable, uniform
 from noisewright.norm.problems import Factors
 from noisewright.norm.result import Settings, Solved
 from noisewright.norm.rounding import mean_factor, outward
@@ -94,11 +94,11 @@ def rank_note(rank: int, workload: Workload) -> tuple[str, ...]:
 def nothing_asked(workload: Workload, norm: float) -> Solved:
     """A workload of zeros: no measurement, no error."""
     queries, size = workload.shape
-    empty = np.zeros((0, size))
+    empty = OnTable((size,), (), Dense(np.zeros((0, 1))))  # of any size
     weight = uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None
     return Solved(
-        strategy=Dense(empty),
-        inverse=Dense(empty.T),
+        strategy=empty,
+        inverse=Adjoint(empty),
         errors=lambda: np.zeros(queries),
         value=0.0,
         bound=0.0,

@@ -170,7 +170,8 @@ class CentralPlan:
     @property
     def unit_error(self) -> float:
         """The plan's own error per unit of noise at sensitivity one."""
-        return self.achieved / self.noise_deviation
+        least = self.noise_deviation
+        return self.achieved / least if least else self.planned.unit_value
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -210,7 +211,7 @@ class CentralPlan:
             return float(np.sqrt(2) / self.privacy.epsilon)
         return calibrate(self.privacy, l2=1.0).scale
 
-    @property
+    @cached_property
     def noise_deviation(self) -> float:
         """Standard deviation per unit of sensitivity that a bound for "this noise" may rest on.
 

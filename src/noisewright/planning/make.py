@@ -23,6 +23,7 @@ from noisewright.workload import (
     Workload,
     workload,
 )
+from noisewright.workload.magnitudes import check_magnitudes
 from noisewright.workload.spec import Questions
 
 _SETTLED = 1.001  # no other mechanism could do visibly better: the search for one can stop
@@ -131,6 +132,7 @@ def central_problem(
     """The workload with its attributes, as mechanisms see it."""
     domain = asked.domain if isinstance(asked, Questions) else domain
     problem = CentralProblem(asked, _sizes(asked, domain), privacy, norm, domain)
+    check_magnitudes(asked)
     if problem.zero:
         raise InvalidParameter("workload", asked.brief(), "is zero everywhere", "ask for something")
     if privacy.neighbours == "replace-one" and problem.only_totals:

@@ -56,6 +56,7 @@ from noisewright.workload.terms import Term, terms
 _DENSE_QUICK = {2.0: 1024}  # cells of a dense strategy that is found in seconds, by norm
 _DENSE_QUICK_OTHERWISE = 400
 _MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
+_FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
 _SMALL_DOMAIN = 512  # cells up to which whole tables and a dense strategy are both tried
 
 
@@ -93,7 +94,7 @@ class CentralProblem:
     @property
     def only_totals(self) -> bool:
         """Whether nothing but the number of people is asked."""
-        if isinstance(self.workload, Explicit):
+        if self.workload.queries * self.workload.size <= _FEW_ENTRIES:
             return not np.ptp(self.workload.dense(), axis=1).any()
         tables = as_counts(self.terms)
         return tables is not None and not any(

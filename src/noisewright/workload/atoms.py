@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
-from noisewright.workload.base import Array, FloatArray, Workload, check_order, check_size
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.workload.base import (
+    DENSE_LIMIT,
+    Array,
+    FloatArray,
+    Workload,
+    check_order,
+    check_size,
+)
 from noisewright.workload.gram import (
     DenseGram,
     Gram,
@@ -211,7 +218,8 @@ class Parity(Workload):
     highest: int
 
     def __post_init__(self) -> None:
-        check_size("bits", self.bits)
+        if check_size("bits", self.bits) > 62:
+            raise TooLarge(f"parity over {self.bits} bits; cells are numbered up to 2^62")
         if not 0 <= self.lowest <= self.highest <= self.bits:
             raise InvalidParameter(
                 "degree",
@@ -229,6 +237,11 @@ class Parity(Workload):
     @cached_property
     def characters(self) -> Array:
         """The characters asked, as bit masks over cells, by degree."""
+        if self.size > DENSE_LIMIT:
+            raise TooLarge(
+                f"workload {self.text()} has {self.size} cells; its characters are transformed up "
+                f"to {DENSE_LIMIT}; ask about fewer bits"
+            )
         masks = [
             sum(1 << (self.bits - 1 - i) for i in chosen)
             for degree in range(self.lowest, self.highest + 1)
@@ -248,8 +261,9 @@ class Parity(Workload):
 
     def gram(self) -> Gram:
         """Gram matrix: every asked character has eigenvalue n."""
+        chosen = self.characters
         eigenvalues = np.zeros(self.size)
-        eigenvalues[self.characters] = self.size
+        eigenvalues[chosen] = self.size
         return XorGram(eigenvalues)
 
     def text(self) -> str:
@@ -376,6 +390,10 @@ class Random(Explicit):
         """Each entry is 1 with probability one half."""
         check_size("queries", queries)
         check_size("cells", cells)
+        if queries * cells > DENSE_LIMIT:
+            raise TooLarge(
+                f"random:{queries}x{cells} has {queries * cells} entries, more than {DENSE_LIMIT}"
+            )
         generator = np.random.default_rng(seed)
         return cls(generator.integers(0, 2, size=(queries, cells)).astype(np.float64), None, seed)
 

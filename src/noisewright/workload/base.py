@@ -187,8 +187,26 @@ def check_neighbours(neighbours: str) -> str:
     return neighbours
 
 
+LARGEST_SIZE = 10**18
+"""Values of one attribute: positions fit 64 bits."""
+
+LARGEST_DOMAIN = 10**300
+"""Cells or queries altogether: their number is still a float."""
+
+
 def check_size(name: str, value: int) -> int:
-    """Refuse sizes that are not whole numbers of at least one."""
+    """Refuse sizes that are not whole numbers of at least one, or beyond counting."""
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise InvalidParameter(name, value, "must be a whole number >= 1", "give a positive size")
+    if value > LARGEST_SIZE:
+        raise TooLarge(f"{name} of 10^{len(str(value)) - 1} or more; at most 10^18 are counted")
     return int(value)
+
+
+def check_domain(workload: Workload) -> Workload:
+    """Refuse workloads whose cells or queries are too many for any number of them to be told."""
+    if max(workload.shape) > LARGEST_DOMAIN:
+        raise TooLarge(
+            "the workload has more than 10^300 cells or queries; ask about fewer attributes"
+        )
+    return workload

@@ -9,7 +9,7 @@ from math import comb, prod
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.algebra import Kron, Stack
 from noisewright.workload.atoms import Identity, Total
 from noisewright.workload.base import Array, FloatArray, Workload, check_order, check_size
@@ -17,6 +17,9 @@ from noisewright.workload.gram import Gram, KronGram, MarginalGram, OnesGram, Sc
 from noisewright.workload.tensor import apply_along_axes, sum_out
 
 Table = tuple[int, ...]
+
+MOST_TABLES = 2**20
+"""Tables of a family that are listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,8 @@ class OnAttributes(Workload):
     inner: Workload
 
     def __post_init__(self) -> None:
+        for size in self.sizes:
+            check_size("size", size)
         _check_table(self.attributes, len(self.sizes))
         expected = prod(self.sizes[i] for i in self.attributes)
         if self.inner.size != expected:
@@ -155,6 +160,12 @@ class Marginals(Workload):
                 "ways", ways, f"must lie between 0 and the {len(sizes)} attributes", "lower it"
             )
         orders = range(ways + 1) if at_most else range(ways, ways + 1)
+        count = sum(comb(len(sizes), k) for k in orders)
+        if count > MOST_TABLES:
+            raise TooLarge(
+                f"{len(sizes)} attributes have more than {MOST_TABLES} tables of {ways}; ask for "
+                f"fewer ways, or name the tables"
+            )
         tables = tuple(t for k in orders for t in combinations(range(len(sizes)), k))
         return cls(tuple(Identity(check_size("size", n)) for n in sizes), tables)
 

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.workload.algebra import Weighted, kron, stack
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Random, Ranges, Total
-from noisewright.workload.base import Workload
+from noisewright.workload.base import Workload, check_domain
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
 
 FORMS = (
     "identity:64 total:64 prefix:64 ranges:64 marginals:2^8:3 marginals:2^8:<=3 allmarginals:2^8 "
     "allmarginals:5x7x2 parity:8:<=3 parity:8:3 random:100x64:1, A*B, A+B, 2.5@A, (A)"
 )
+MOST_ATTRIBUTES = 1000
+MOST_NESTED = 100
 _SIMPLE: dict[str, Callable[[int], Workload]] = {
     "identity": Identity,
     "total": Total,
@@ -29,9 +31,9 @@ _SIMPLE: dict[str, Callable[[int], Workload]] = {
 def workload(source: Any) -> Workload:
     """A workload from its text form, a NumPy array, a SciPy sparse matrix or linear operator."""
     if isinstance(source, Workload):
-        return source
+        return check_domain(source)
     if isinstance(source, str):
-        return _Parser(source).parse()
+        return check_domain(_Parser(source).parse())
     if hasattr(source, "matmat") and hasattr(source, "rmatmat"):
         return Explicit(source @ np.eye(source.shape[1]))
     return Explicit(source)
@@ -43,7 +45,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = re.findall(r"on:[^()]*:|[^\s()+*@]+(?:[eE]\+\d+(?=@))?|[()+*@]", text)
-        self.position = 0
+        self.position = self.depth = 0
 
     def parse(self) -> Workload:
         result = self._stack()
@@ -73,6 +75,14 @@ class _Parser:
         return kron(factors) if len(factors) > 1 else factors[0]
 
     def _term(self) -> Workload:
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            raise self._error(f"has brackets or weights more than {MOST_NESTED} deep")
+        inner = self._inner()
+        self.depth -= 1
+        return inner
+
+    def _inner(self) -> Workload:
         if self._accept("("):
             inner = self._stack()
             if not self._accept(")"):
@@ -83,10 +93,17 @@ class _Parser:
         if self._accept("@"):
             return Weighted(self._number(token), self._term())
         if token.startswith("on:"):
-            _, shape, chosen, _ = token.split(":")
-            attributes = tuple(int(i) for i in chosen.split(",") if i)
-            return OnAttributes(tuple(map(int, shape.split("x"))), attributes, self._term())
+            return OnAttributes(*self._table(token), self._term())
         return self._atom(token)
+
+    def _table(self, token: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        try:
+            _, shape, chosen, _ = token.split(":")
+            return self._sizes(shape), tuple(self._integer(i) for i in chosen.split(",") if i)
+        except NoisewrightError:
+            raise
+        except ValueError:
+            raise self._error(f"has the unknown part {token!r}") from None
 
     def _atom(self, token: str) -> Workload:
         name, _, rest = token.partition(":")
@@ -108,7 +125,7 @@ class _Parser:
         except (TypeError, IndexError, OverflowError):
             pass
         except ValueError as error:
-            if isinstance(error, InvalidParameter):
+            if isinstance(error, NoisewrightError):
                 raise
         raise self._error(f"has the unknown part {token!r}")
 
@@ -123,13 +140,17 @@ class _Parser:
 
     def _sizes(self, text: str) -> tuple[int, ...]:
         if "^" in text:
-            size, count = text.split("^")
-            return (self._integer(size),) * self._integer(count)
+            size, count = (self._integer(number) for number in text.split("^"))
+            if count > MOST_ATTRIBUTES:
+                raise self._error(f"has more than {MOST_ATTRIBUTES} attributes")
+            return (size,) * count
         return tuple(self._integer(size) for size in text.split("x"))
 
     def _integer(self, text: str) -> int:
-        if not re.fullmatch(r"\d+", text):
+        if not re.fullmatch(r"[0-9]+", text):
             raise ValueError
+        if len(text) > 40:
+            raise self._error("has a number of more than 40 digits")
         return int(text)
 
     def _number(self, text: str) -> float:
