@@ -190,3 +190,20 @@ def test_the_command_line_checks_before_it_spends(tmp_path) -> None:
     good = runner.invoke(main, [*release, "--integer", "--suppress", "0.9"])
     assert good.exit_code == 0, good.stderr
     assert "integer" in json.loads(good.stdout)["post_processing"]["steps"]
+
+
+def test_steps_after_steps_keep_the_intervals_that_held() -> None:
+    """Fitted answers are biased: intervals stay about the unbiased ones, widened, never moved."""
+    p = plan("prefix:6", Privacy(rho=0.5))
+    raw = p._release(np.array([0, 0, 3, 0, 0, 1]), None, SeededSource(4))
+    once = post_process(p, raw, non_negative=True)
+    twice = post_process(p, once, integer=True)
+    for before, after in zip(once.intervals.each, twice.intervals.each, strict=True):
+        moved = before != after
+        np.testing.assert_array_equal(after[moved], twice.answers[moved])
+    assert (twice.intervals.each[0] <= once.intervals.each[0]).all()
+    with pytest.raises(InvalidParameter, match="before other steps"):
+        post_process(p, once, invariants={p.labels()[0]: 0.0})
+    hidden = post_process(p, raw, suppress=0.1)
+    with pytest.raises(InvalidParameter, match="left out"):
+        post_process(p, hidden, integer=True)

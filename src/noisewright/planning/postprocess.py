@@ -64,6 +64,7 @@ def post_process(
     check_steps(
         plan, invariants=invariants, non_negative=non_negative or integer, suppress=suppress
     )
+    _check_order(release, invariants)
     answers, std = release.answers.copy(), release.std.copy()
     declared: Declared = np.zeros((0, 0)), np.zeros(0)
     half, wide = release.halfwidth, release.simultaneous_halfwidth
@@ -72,13 +73,11 @@ def post_process(
         answers, std = better.answers, better.std
         half = plan.halfwidth_multiplier(LEVEL) * std
         wide = plan.joint_multiplier(std, better.errors) * std  # of the errors that are left
-    centre = answers
+    ends = _intervals(release, answers, half, wide)
     if non_negative or integer:
         answers = fitted(plan, answers, std, declared, integer)
     floor = 0.0 if (non_negative or integer) and only_sums(plan) else -np.inf
-    bounds = Bounds(
-        *(_around(centre, answers, width, floor) for width in (half, wide)),
-    )
+    bounds = Bounds(*(_holding(low, high, answers, floor) for low, high in ends))
     chosen = {"invariants": dict(invariants or {}), "non_negative": non_negative or integer}
     chosen |= {"integer": integer, "suppress": suppress}
     if suppress is not None:
@@ -193,13 +192,36 @@ def covariance_with(plan: CentralPlan, numbers: list[int]) -> FloatArray:
     return result
 
 
-def _around(
-    centre: FloatArray, answers: FloatArray, width: FloatArray, floor: float
+def _intervals(
+    release: Release, answers: FloatArray, half: FloatArray, wide: FloatArray
+) -> list[tuple[FloatArray, FloatArray]]:
+    """Intervals before a fit: about unbiased answers, or as an earlier step has left them."""
+    if release.bounds is not None:
+        return [release.bounds.each, release.bounds.all]
+    return [(answers - width, answers + width) for width in (half, wide)]
+
+
+def _holding(
+    low: FloatArray, high: FloatArray, answers: FloatArray, floor: float
 ) -> tuple[FloatArray, FloatArray]:
     """An interval that still covers the truth as before, and holds the answer given."""
-    lower = np.maximum(centre - width, floor)
-    upper = np.maximum(centre + width, floor)
+    lower, upper = np.maximum(low, floor), np.maximum(high, floor)
     return np.minimum(lower, answers), np.maximum(upper, answers)
+
+
+def _check_order(release: Release, invariants: Mapping[str, float] | None) -> None:
+    """Steps after steps: fitted answers are no longer unbiased, and those left out are gone."""
+    if np.isnan(release.answers).any():
+        raise InvalidParameter(
+            "release", "suppressed", "has answers left out", "take other steps before suppressing"
+        )
+    if invariants and release.bounds is not None:
+        raise InvalidParameter(
+            "invariants",
+            list(invariants),
+            "must be declared before other steps",
+            "give them in the first call",
+        )
 
 
 def _suppressed(

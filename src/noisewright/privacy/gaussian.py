@@ -11,13 +11,11 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from noisewright.errors import InvalidParameter
 from noisewright.privacy.enclosure import exp_minus, mills_ratio, root_half_pi
 from noisewright.privacy.rounding import bracket, float_above
 from noisewright.privacy.rules import positive, probability
 
 _RELATIVE_BITS = 60  # width of an enclosure of δ relative to δ
-_LEAST_RATIO = 2.0**-200
 _SMALLEST_BITS = 1100  # δ below 2^-1100 lies under the smallest float
 _COARSE_BITS = 256  # ratios below 2^-256, for which no noise can be drawn, get a coarse bound
 
@@ -71,14 +69,7 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     def private(ratio: float) -> bool:
         return gaussian_delta_enclosure(exact_epsilon, Fraction(ratio))[1] <= exact_delta
 
-    if not private(_LEAST_RATIO):
-        raise InvalidParameter(
-            "epsilon",
-            epsilon,
-            f"with delta={delta!r} needs noise of more than 2^200 times the sensitivity",
-            "choose larger ones",
-        )
-    return bracket(private, min(max(epsilon, _LEAST_RATIO), 1.0))[0]
+    return bracket(private, min(epsilon, 1.0))[0]
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
