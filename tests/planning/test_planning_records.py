@@ -138,12 +138,12 @@ def test_a_record_grows_by_what_is_new_alone(tmp_path: Path) -> None:
 def test_a_second_step_keeps_the_record_of_the_first() -> None:
     raw = LARGE.release(COUNTS)
     done = raw
-    for steps in ({"non_negative": True}, {"suppress": 0.5}, {"integer": True}):
+    for steps in ({"non_negative": True}, {"integer": True}, {"suppress": 0.5}):
         done = post_process(LARGE, done, **steps)
     record = done.metadata["post_processing"]
     told = [entry["steps"] for entry in (*record["history"], record)]
     assert [set(steps) for steps in told] == [
-        {"non_negative"}, {"suppress"}, {"non_negative", "integer"}
+        {"non_negative"}, {"non_negative", "integer"}, {"suppress"}
     ]  # fmt: skip
     assert raw.metadata.get("post_processing") is None
 
