@@ -1,0 +1,144 @@
+"""One file format for everything that is kept: safetensors under a typed JSON header.
+
+A file holds a header, which is a `Header` struct of one of several kinds told apart by their tag,
+and named arrays. Nothing in it runs. A file may come from anybody: it is decoded strictly (no
+unknown name, no other type, no missing field), and what the digest guards against is damage, not
+forgery. Whoever rebuilds an object from a header checks its numbers like a user's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import FileFormatError
+from noisewright.files import replacing
+
+Array = npt.NDArray[Any]
+
+FORMAT_VERSION = 2
+_FIELD, _DIGEST = "noisewright", "digest"
+_OLD_FIELDS = ("plan", "aggregate")  # headers of format version 1
+
+
+class Header(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
+):
+    """What a file of one kind holds beside its arrays; every kind is one subclass with a tag."""
+
+
+class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    format_version: int
+    version: str
+    content: msgspec.Raw
+
+
+HeaderKind = TypeVar("HeaderKind", bound=Header)
+
+
+def digest(*parts: str | bytes | Array) -> str:
+    """A name for exactly these parts, in this order; arrays by type, shape and content."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            content = np.ascontiguousarray(part).tobytes()
+            name = f"array {part.dtype.str} {part.shape} "
+        else:
+            content = part.encode() if isinstance(part, str) else part
+            name = "text " if isinstance(part, str) else "bytes "
+        total.update(f"{name}{len(content)}:".encode())
+        total.update(content)
+    return total.hexdigest()
+
+
+def encode(header: Header, arrays: Mapping[str, Array] | None = None) -> bytes:
+    """The content of a file."""
+    from safetensors.numpy import save
+
+    from noisewright import __version__
+
+    content = msgspec.Raw(msgspec.json.encode(header, order="sorted"))
+    envelope = _Envelope(format_version=FORMAT_VERSION, version=__version__, content=content)
+    text = msgspec.json.encode(envelope).decode()
+    # Contiguous, for the format stores raw memory; one array at least, for it refuses none.
+    tensors = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+    tensors = tensors or {"": np.zeros(1, dtype=np.int8)}
+    encoded: bytes = save(tensors, metadata={_FIELD: text, _DIGEST: _digest(text, tensors)})
+    return encoded
+
+
+def decode(
+    content: bytes, kinds: type[HeaderKind], name: str = "the file", remedy: str = "make it again"
+) -> tuple[HeaderKind, dict[str, Array]]:
+    """Header and arrays of a file's content; `kinds` is a struct, or a union of structs."""
+    metadata, arrays = _unpacked(content, name, remedy)
+    if _FIELD not in metadata:
+        if any(field in metadata for field in _OLD_FIELDS):
+            raise FileFormatError(f"{name}: was written before version 0.2; {remedy}")
+        raise FileFormatError(f"{name}: is not a noisewright file; {remedy}")
+    text = metadata[_FIELD]
+    if metadata.get(_DIGEST) != _digest(text, arrays):
+        raise FileFormatError(f"{name}: was damaged or edited; {remedy}")
+    arrays.pop("", None)
+    try:
+        envelope = msgspec.json.decode(text, type=_Envelope)
+        if envelope.format_version != FORMAT_VERSION:
+            raise FileFormatError(
+                f"{name}: has format version {envelope.format_version}, this release reads "
+                f"{FORMAT_VERSION}; use the release that wrote it ({envelope.version[:20]})"
+            )
+        header: HeaderKind = msgspec.json.decode(envelope.content, type=kinds)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        why = "is nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
+        raise FileFormatError(f"{name}: its header is not understood ({why}); {remedy}") from None
+    return header, arrays
+
+
+def write(path: str | Path, header: Header, arrays: Mapping[str, Array] | None = None) -> None:
+    """Write a file, whole or not at all."""
+    content = encode(header, arrays)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def read(
+    path: str | Path, kinds: type[HeaderKind], remedy: str = "make it again"
+) -> tuple[HeaderKind, dict[str, Array]]:
+    """Header and arrays of a file."""
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise FileFormatError(f"{path}: there is no such file; check the path") from None
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise FileFormatError(f"{path}: cannot be read ({why}); check the path") from None
+    return decode(content, kinds, str(path), remedy)
+
+
+class _Tensors(msgspec.Struct):
+    """The one entry of safetensors' own header that is ours."""
+
+    metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
+
+
+def _unpacked(content: bytes, name: str, remedy: str) -> tuple[dict[str, str], dict[str, Array]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+        length = int.from_bytes(content[:8], "little")
+        metadata = msgspec.json.decode(content[8 : 8 + length], type=_Tensors).metadata
+    except (SafetensorError, msgspec.MsgspecError, ValueError, TypeError, KeyError):
+        raise FileFormatError(f"{name}: is truncated, corrupt or no such file; {remedy}") from None
+    return metadata, arrays
+
+
+def _digest(text: str, arrays: Mapping[str, Array]) -> str:
+    return digest(text, *(part for name in sorted(arrays) for part in (name, arrays[name])))
