@@ -9,7 +9,7 @@ import sys
 import time
 
 import noisewright as nw
-from noisewright.planning.local_cost import ALPHA, best_known
+from noisewright.local.choose.cost import ALPHA, best_known
 
 
 def main() -> None:

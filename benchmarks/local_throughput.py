@@ -19,17 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.local.analysis import Analysis
-from noisewright.local.codebook import one_bit, privunit
-from noisewright.local.fourier import fourier
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.hashing import LocalHashing
-from noisewright.local.hierarchical import hierarchical
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SubsetSelection
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.composed.hierarchical import hierarchical
+from noisewright.local.composed.union import union
+from noisewright.local.histogram.hashing import LocalHashing
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.strategy import Strategy
-from noisewright.local.unary import UnaryEncoding
-from noisewright.local.union import union
+from noisewright.local.transform.fourier import fourier
+from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.vector.codebook import one_bit, privunit
 from noisewright.workload import Workload, workload
 
 CELLS, EPSILON = 1024, 1.0

@@ -5,7 +5,7 @@ import scipy.linalg  # noqa: F401  so that its library is counted
 from threadpoolctl import threadpool_info
 
 import noisewright as nw
-from noisewright.threads import SMALL, one_thread_if_small
+from noisewright.parallel import SMALL, one_thread_if_small
 
 
 def threads() -> set[int]:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
     from noisewright.errors import NoisewrightError
     from noisewright.norm.approximate import approximate_norm
+    from noisewright.norm.factorization import Factorization
     from noisewright.norm.factorize import factorize
-    from noisewright.norm.result import Factorization
     from noisewright.planning.postprocess import post_process
-    from noisewright.planning.quantiles import release_quantiles
+    from noisewright.planning.released_quantiles import release_quantiles
     from noisewright.planning.targets import Target
     from noisewright.planning.together import epsilon_of
     from noisewright.privacy.budget import Privacy
@@ -31,7 +31,7 @@ _HOMES = {
     "Categorical": "noisewright.domain",
     "Date": "noisewright.domain",
     "Domain": "noisewright.domain",
-    "Factorization": "noisewright.norm.result",
+    "Factorization": "noisewright.norm.factorization",
     "NoisewrightError": "noisewright.errors",
     "Numeric": "noisewright.domain",
     "Privacy": "noisewright.privacy.budget",
@@ -48,7 +48,7 @@ _HOMES = {
     "plan_together": "noisewright.api",
     "plan_stream": "noisewright.central.stream",
     "post_process": "noisewright.planning.postprocess",
-    "release_quantiles": "noisewright.planning.quantiles",
+    "release_quantiles": "noisewright.planning.released_quantiles",
     "report": "noisewright.report",
     "workload": "noisewright.workload",
 }

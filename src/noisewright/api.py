@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.planning import make, store, together
+from noisewright.parallel import one_thread_if_small
+from noisewright.planning import make, plan_files, together
 from noisewright.planning.compare import Comparison, compare_central
 from noisewright.planning.fitness import plan_for_targets
 from noisewright.planning.sums import SumsPlan
 from noisewright.planning.targets import Fit, Target
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
-from noisewright.threads import one_thread_if_small
 from noisewright.workload import Workload, workload
 from noisewright.workload.algebra import Kron
 from noisewright.workload.marginals import Marginals
 from noisewright.workload.spec import Questions
 
 if TYPE_CHECKING:
-    from noisewright.planning.local_cost import LocalComparison
+    from noisewright.local.choose.cost import LocalComparison
 
 
 def plan(
@@ -137,7 +137,7 @@ def compare(
 
 def load(path: str | Path) -> Any:
     """Read a plan saved by `plan.save`."""
-    return _equipped(store.load(path))
+    return _equipped(plan_files.load(path))
 
 
 def _longest_axis(asked: Workload) -> int:

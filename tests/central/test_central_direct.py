@@ -7,8 +7,8 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from noisewright.central import direct
-from noisewright.central.direct import (
+from noisewright.central import baselines as direct
+from noisewright.central.baselines import (
     cells_strategy,
     direct_strategy,
     refuses_cells,

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
-from noisewright.central.laplace_replaced import (
+from noisewright.central.laplace.laplace_replaced import (
     PublicTotal,
     ShiftedGram,
     replaced_bound,
     replaced_laplace,
     signed_identity,
 )
-from noisewright.central.weighted_identity import WeightedIdentity
+from noisewright.central.laplace.weighted_identity import WeightedIdentity
 from noisewright.workload import workload
 
 TEXTS = ["prefix:7", "identity:5", "ranges:4", "prefix:3*prefix:3", "marginals:2^3:2"]

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.central import bounds
-from noisewright.central.axes import centred, from_strategy
-from noisewright.central.bounds import lower_bound
-from noisewright.central.coupled import (
+from noisewright.central.blocks.axes import centred, from_strategy
+from noisewright.central.gaussian import product_bounds as bounds
+from noisewright.central.gaussian.coupled import (
     arrow_nuclear,
     closure,
     dense,
     largest_tables,
     split_kind,
 )
-from noisewright.central.families import compile_family
-from noisewright.central.mixed import MixedDesign, design
+from noisewright.central.gaussian.mixed import MixedDesign, design
+from noisewright.central.gaussian.product_bounds import lower_bound
+from noisewright.central.gaussian.product_families import compile_family
 from noisewright.norm.factorize import factorize
 from noisewright.workload import (
     Identity,

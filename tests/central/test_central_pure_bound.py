@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.central import pure_bound as room
-from noisewright.central.gaussian import as_one_axis
-from noisewright.central.laplace import L2_BOUND, laplace_product
-from noisewright.central.pure_bound import nuclear_bound, pure_bound
+from noisewright.central.gaussian.products import as_one_axis
+from noisewright.central.laplace import pure_bound as room
+from noisewright.central.laplace.pure_bound import nuclear_bound, pure_bound
+from noisewright.central.laplace.weighted_products import L2_BOUND, laplace_product
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload, workload
 from noisewright.workload.terms import terms

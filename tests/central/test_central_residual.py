@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from test_central_mixed import MIXED, up_to
 
-from noisewright.central.residual import interaction_strategy
-from noisewright.central.variance import query_variances
+from noisewright.central.blocks.variance import query_variances
+from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Identity, Marginals, Prefix, Workload, workload

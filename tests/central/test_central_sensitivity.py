@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.central import sensitivity
-from noisewright.central.axes import centred
-from noisewright.central.block import Block
-from noisewright.central.strategy import BlockStrategy
+from noisewright.central.blocks import sensitivity
+from noisewright.central.blocks.axes import centred
+from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.errors import InvalidParameter
 from oracles.blocks import whole_matrix
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisewright.central.block import Block
-from noisewright.central.quantise import integer_basis, quantise
-from noisewright.central.strategy import BlockStrategy
-from noisewright.central.variance import query_variances
+from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.quantise import integer_basis, quantise
+from noisewright.central.blocks.variance import query_variances
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import workload

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.commuting import commuting_bound
-from noisewright.central.families import compile_family
-from noisewright.central.strategy import BlockStrategy
+from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.gaussian.commuting import commuting_bound
+from noisewright.central.gaussian.product_families import compile_family
+from noisewright.central.registry import CENTRAL
 from noisewright.norm.factorize import factorize
 from noisewright.planning.make import _inferred
-from noisewright.planning.registry import CENTRAL
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload
 from noisewright.workload.terms import terms

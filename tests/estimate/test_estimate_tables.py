@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisewright.estimate.tables import agreeing_tables
+from noisewright.estimate.agreeing_tables import agreeing_tables
 
 SIZES = (2, 3, 2)
 BLOCKS = [(0,), (0, 1), (1, 2), (0, 2)]

@@ -6,22 +6,22 @@ import itertools
 
 import numpy as np
 
-from noisewright.local.codebook import one_bit, privunit
-from noisewright.local.dense import MatrixStrategy
-from noisewright.local.fourier import fourier
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.hashing import LocalHashing
-from noisewright.local.hierarchical import TreeMixture, hierarchical
-from noisewright.local.mixture import Coarsening, Mixture
-from noisewright.local.optimise.orbits import OrbitStrategy
-from noisewright.local.optimise.ordered import CoarseFine
-from noisewright.local.parts import Parts
-from noisewright.local.prior import Decoded
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import ListedSubsets, SetStrategy, SubsetSelection
-from noisewright.local.unary import UnaryEncoding
-from noisewright.local.union import union
-from noisewright.local.vector import matrix_l1, matrix_l2
+from noisewright.local.composed.hierarchical import TreeMixture, hierarchical
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.parts import Parts
+from noisewright.local.composed.union import union
+from noisewright.local.histogram.hashing import LocalHashing
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import ListedSubsets, SetStrategy, SubsetSelection
+from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.listed.decoded import Decoded
+from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
+from noisewright.local.transform.fourier import fourier
+from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.vector.codebook import one_bit, privunit
+from noisewright.local.vector.noisy_columns import matrix_l1, matrix_l2
 from noisewright.workload import Identity, Prefix, Stack, Weighted, kron, workload
 from noisewright.workload.marginals import OnAttributes
 

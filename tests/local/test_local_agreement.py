@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from local.strategies import KINDS, SeededSource, listed_reports
-from noisewright.local.analysis import Analysis
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.variances import query_variances, worst_query_variances
 from noisewright.local.storage import HOMES
-from noisewright.local.variances import query_variances, worst_query_variances
-from noisewright.local.vector import VectorStrategy
+from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local import LocalPlan
 from noisewright.workload import Workload, workload
 from noisewright.workload.atoms import Explicit

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from local.strategies import SeededSource
-from noisewright.local import bits, sets
-from noisewright.local.bits import (
+from noisewright.local.fixedpoint import bernoulli, categorical, integers_below, thresholds
+from noisewright.local.histogram import bits, sets
+from noisewright.local.histogram.bits import (
     _ROUNDS,
     PatternTable,
     _aim,
@@ -20,8 +21,7 @@ from noisewright.local.bits import (
     set_bits,
     uniform_sets,
 )
-from noisewright.local.fixedpoint import bernoulli, categorical, integers_below, thresholds
-from noisewright.local.sets import SubsetSelection
+from noisewright.local.histogram.sets import SubsetSelection
 
 
 @pytest.mark.parametrize("threshold", [1, 2**62, 2**63, 2**64 - 1, 4_960_000_000_000_000_001])

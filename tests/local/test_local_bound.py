@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisewright.local import spectrum
-from noisewright.local.bound import contrast_limit, lower_bound, optimised_prior, prior_bound
+from noisewright.local.bounds.trace import contrast_limit, lower_bound, optimised_prior, prior_bound
+from noisewright.local.transform import spectrum
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 
@@ -59,7 +59,7 @@ def test_no_strategy_beats_the_bounds(text):
 
 
 def test_gradient_of_the_prior_bound_is_right():
-    from noisewright.local.bound import _prior_value
+    from noisewright.local.bounds.trace import _prior_value
 
     m = workload("prefix:5").gram().dense()
     prior = np.random.default_rng(1).dirichlet(np.full(5, 5.0))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisewright.local.bound import prior_bound
-from noisewright.local.certify.best import certificates
-from noisewright.local.grams import table_gram
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.best import certificates
+from noisewright.local.bounds.trace import prior_bound
 from noisewright.planning.local_make import plan_local
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.local.analysis import Analysis
-from noisewright.local.bound import lower_bound, off_the_total
-from noisewright.local.certify.best import best_certificate, certificates
-from noisewright.local.certify.delsarte import SchemeBound
-from noisewright.local.certify.ordered import OrderedBound
-from noisewright.local.certify.schemes import scheme_of
-from noisewright.local.grams import table_gram
-from noisewright.local.response import RandomizedResponse
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.best import best_certificate, certificates
+from noisewright.local.bounds.delsarte import SchemeBound
+from noisewright.local.bounds.rearrangement import OrderedBound
+from noisewright.local.bounds.schemes import scheme_of
+from noisewright.local.bounds.trace import lower_bound, off_the_total
+from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.errors import InvalidParameter, OutOfReach
-from noisewright.local.analysis import Analysis
-from noisewright.local.dense import UNIT, MatrixStrategy
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.listed.matrix import UNIT, MatrixStrategy
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from noisewright.errors import TooLarge
-from noisewright.local import hadamard as module
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.walsh import prefix_sums
+from noisewright.local.transform import hadamard as module
+from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.transform.walsh import prefix_sums
 from noisewright.workload import workload
 
 SHAPES = [(5, 1), (7, 1), (11, 2), (14, 2), (16, 4), (30, 4), (29, 8)]

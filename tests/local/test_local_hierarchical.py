@@ -5,13 +5,18 @@ import pytest
 from scipy.optimize import minimize
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local import hierarchical as module
-from noisewright.local.analysis import Analysis
-from noisewright.local.bound import lower_bound
-from noisewright.local.hierarchical import TreeMixture, hierarchical, level_weights
-from noisewright.local.mixture import Coarsening, Mixture
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.tree import SummedGram, block_traces, has_closed_form, interval_products
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.bounds.trace import lower_bound
+from noisewright.local.composed import hierarchical as module
+from noisewright.local.composed.hierarchical import TreeMixture, hierarchical, level_weights
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.tree import (
+    SummedGram,
+    block_traces,
+    has_closed_form,
+    interval_products,
+)
+from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.workload import workload
 
 

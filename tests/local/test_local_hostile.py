@@ -14,22 +14,22 @@ from safetensors.numpy import save
 from strategies import SMALL, SeededSource
 
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
-from noisewright.local.aggregate import Aggregate
-from noisewright.local.dense import MatrixStrategy
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.parts import Parts
+from noisewright.local.composed.union import Union
 from noisewright.local.fixedpoint import log_above
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.mixture import Coarsening, Mixture
-from noisewright.local.optimise.families import Family
-from noisewright.local.optimise.orbits import OrbitStrategy
-from noisewright.local.optimise.translations import Translations
-from noisewright.local.parts import Parts
-from noisewright.local.reports import ReportFormat
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SubsetSelection
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.optimise.orbits.orbit_families import Family
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.reports.format import ReportFormat
 from noisewright.local.storage import pack, unpack
-from noisewright.local.unary import UnaryEncoding
-from noisewright.local.union import Union
-from noisewright.local.vector import VectorStrategy
+from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.vector.noisy_columns import VectorStrategy
 
 HALF = 1 << 63
 

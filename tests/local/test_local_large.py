@@ -8,8 +8,8 @@ import pytest
 import noisewright as nw
 from local.strategies import SeededSource
 from noisewright.errors import TooLarge
-from noisewright.local.catalogue import MECHANISMS
-from noisewright.local.grams import table_gram
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
 
 CONSTANT = [

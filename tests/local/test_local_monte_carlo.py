@@ -12,11 +12,11 @@ import pytest
 
 from local.strategies import SeededSource, uneven_matrix
 from noisewright.errors import NoisewrightError
-from noisewright.local.analysis import Analysis
-from noisewright.local.catalogue import MECHANISMS
-from noisewright.local.dense import MatrixStrategy
-from noisewright.local.grams import table_gram
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise import optimise
+from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
 
 WORKLOADS = [

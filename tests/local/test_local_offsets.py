@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.local.analysis import Analysis
-from noisewright.local.bound import LowerBound, lower_bound, optimised_prior, proven_ratio
-from noisewright.local.certify.best import certificates
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.offsets import Nothing, without_offsets
+from noisewright.local.bounds.best import certificates
+from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior, proven_ratio
+from noisewright.local.choose.cost import LocalComparison
 from noisewright.local.fixedpoint import exponential
-from noisewright.local.fourier import fourier
-from noisewright.local.grams import table_gram
-from noisewright.local.offsets import Nothing, without_offsets
+from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.optimise import optimise
-from noisewright.local.response import RandomizedResponse
-from noisewright.planning.local_cost import LocalComparison
+from noisewright.local.transform.fourier import fourier
 from noisewright.planning.local_make import plan_local
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Identity, Prefix, Total, kron, workload

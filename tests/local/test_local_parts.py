@@ -10,13 +10,13 @@ import pytest
 import noisewright as nw
 from local.strategies import SeededSource
 from noisewright.errors import InvalidParameter, OutOfReach
-from noisewright.local.analysis import Analysis
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.parts import Parts
 from noisewright.local.fixedpoint import WORD
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.mixture import Coarsening, Mixture
-from noisewright.local.parts import Parts
-from noisewright.local.response import RandomizedResponse
+from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.storage import pack, unpack
+from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.workload import Identity, Prefix, Stack, Weighted, kron
 from noisewright.workload.marginals import OnAttributes
 

@@ -9,20 +9,20 @@ import pytest
 
 from local.strategies import SMALL, SeededSource
 from noisewright.errors import InvalidParameter, OutOfReach
-from noisewright.local import fourier as fourier_module
-from noisewright.local.aggregate import Aggregate
-from noisewright.local.analysis import Analysis
-from noisewright.local.catalogue import MECHANISMS
-from noisewright.local.estimate import distribution, estimate
-from noisewright.local.fourier import fourier
-from noisewright.local.reports import ReportFormat
-from noisewright.local.strategy import IndexStrategy
-from noisewright.local.union import union
-from noisewright.local.variances import (
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.answers import distribution, estimate
+from noisewright.local.analysis.variances import (
     query_variances,
     sampling_variances,
     worst_query_variances,
 )
+from noisewright.local.composed.union import union
+from noisewright.local.registry import MECHANISMS
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.reports.format import ReportFormat
+from noisewright.local.strategy import IndexStrategy
+from noisewright.local.transform import fourier as fourier_module
+from noisewright.local.transform.fourier import fourier
 from noisewright.workload import workload
 from noisewright.workload.gram import MarginalGram
 

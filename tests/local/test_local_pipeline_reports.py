@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from local.strategies import SMALL, SeededSource
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, NoisewrightError
-from noisewright.local.aggregate import REASONS, Aggregate
-from noisewright.local.client import Client
-from noisewright.local.exchange import as_arrow
-from noisewright.local.reports import HEADER, ReportFormat
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.unary import UnaryEncoding
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.reports.aggregate import REASONS, Aggregate
+from noisewright.local.reports.client import Client
+from noisewright.local.reports.exchange import as_arrow
+from noisewright.local.reports.format import HEADER, ReportFormat
 
 RESPONSE = ReportFormat(RandomizedResponse(7, 1.0))
 UNARY = ReportFormat(UnaryEncoding(30, 1.0))

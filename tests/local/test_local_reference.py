@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisewright.local.analysis import Analysis
-from noisewright.local.bound import lower_bound
-from noisewright.local.catalogue import MECHANISMS
-from noisewright.local.grams import table_gram
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SubsetSelection
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.trace import lower_bound
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
 
 SHARED = Path(os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).resolve().parents[3] / "shared"))

@@ -7,13 +7,13 @@ import pytest
 
 from local.strategies import SMALL, SeededSource, listed_reports, scores
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
-from noisewright.local import hashing
-from noisewright.local.analysis import Analysis
-from noisewright.local.bound import contrast_limit
-from noisewright.local.hashing import LocalHashing
-from noisewright.local.sets import SubsetSelection
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.bounds.trace import contrast_limit
+from noisewright.local.histogram import hashing
+from noisewright.local.histogram.hashing import LocalHashing
+from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.storage import pack, unpack
-from noisewright.local.unary import UnaryEncoding
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 

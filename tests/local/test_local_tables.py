@@ -9,15 +9,15 @@ import pytest
 
 from local.strategies import SeededSource
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.local import fourier as fourier_module
-from noisewright.local.analysis import Analysis
-from noisewright.local.bound import lower_bound
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.bounds.trace import lower_bound
+from noisewright.local.composed.table_strategy import TableData
+from noisewright.local.composed.union import union
 from noisewright.local.fixedpoint import whole_weights
-from noisewright.local.fourier import fourier
 from noisewright.local.storage import pack, unpack
-from noisewright.local.tables import TableData
-from noisewright.local.union import union
-from noisewright.local.walsh import _dense, walsh_energies
+from noisewright.local.transform import fourier as fourier_module
+from noisewright.local.transform.fourier import fourier
+from noisewright.local.transform.walsh import _dense, walsh_energies
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 

@@ -7,11 +7,11 @@ import pytest
 
 from local.strategies import SeededSource
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.analysis import Analysis
-from noisewright.local.codebook import Codebook, one_bit, privunit
-from noisewright.local.columns import factor_columns, largest_distance
+from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.storage import pack, unpack
-from noisewright.local.vector import VectorStrategy, matrix_l1, matrix_l2
+from noisewright.local.vector.codebook import Codebook, one_bit, privunit
+from noisewright.local.vector.held_columns import factor_columns, largest_distance
+from noisewright.local.vector.noisy_columns import VectorStrategy, matrix_l1, matrix_l2
 from noisewright.workload import workload
 
 TEXTS = ["identity:6", "prefix:8", "marginals:2^3:1"]

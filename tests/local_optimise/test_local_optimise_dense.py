@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.local.optimise import optimise
-from noisewright.local.optimise.columns import improve, reweight
 from noisewright.local.optimise.control import Control
-from noisewright.local.optimise.dense import Chart, descend
-from noisewright.local.optimise.design import Design, rounded, split
-from noisewright.local.optimise.objective import Objective
-from noisewright.local.optimise.prior import saddle_prior, worst_variance
-from noisewright.local.optimise.projection import project
-from noisewright.local.optimise.search import Effort, search
-from noisewright.local.optimise.starts import dense_start, high_count, spectral_patterns
-from noisewright.local.optimise.types import Types
+from noisewright.local.optimise.dense.cell_types import Types
+from noisewright.local.optimise.dense.column_generation import improve, reweight
+from noisewright.local.optimise.dense.descent import Chart, descend
+from noisewright.local.optimise.dense.design import Design, rounded, split
+from noisewright.local.optimise.dense.objective import Objective
+from noisewright.local.optimise.dense.projection import project
+from noisewright.local.optimise.dense.search import Effort, search
+from noisewright.local.optimise.dense.starts import dense_start, high_count, spectral_patterns
+from noisewright.local.optimise.dense.worst_prior import saddle_prior, worst_variance
 from noisewright.workload import workload
 from oracles import local_matrix, published_optimiser
 

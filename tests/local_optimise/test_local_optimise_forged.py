@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisewright.local.dense import MatrixStrategy
-from noisewright.local.fourier import Fourier
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise import optimise
-from noisewright.local.optimise.store import Cache, read, write
-from noisewright.local.response import RandomizedResponse
+from noisewright.local.optimise.kept import Cache, read, write
 from noisewright.local.storage import pack
-from noisewright.local.unary import UnaryEncoding
-from noisewright.local.vector import VectorStrategy
+from noisewright.local.transform.fourier import Fourier
+from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.workload import workload
 
 ASKED = workload("prefix:4")
@@ -107,7 +107,7 @@ SLOW = pytest.param("prefix:144", 3, marks=pytest.mark.slow)
 @pytest.mark.parametrize(("text", "each"), [("prefix:14", 2), ("marginals:2^4:2", 3), SLOW])
 def test_a_checkpoint_may_hold_anything(text, each, tmp_path, monkeypatch):
     """Whatever is in it, the strategy is private and as good as one without it, nearly."""
-    from noisewright.local.optimise import run
+    from noisewright.local.optimise import ways as run
     from noisewright.local.optimise.control import Control
 
     monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))

@@ -6,23 +6,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.bound import contrast_limit
-from noisewright.local.optimise.automorphisms import Automorphisms
+from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.optimise.control import Control
-from noisewright.local.optimise.families import Family
-from noisewright.local.optimise.flips import flip_cells
-from noisewright.local.optimise.invariants import (
+from noisewright.local.optimise.dense.search import Effort, search
+from noisewright.local.optimise.orbits.automorphisms import Automorphisms
+from noisewright.local.optimise.orbits.flips import flip_cells
+from noisewright.local.optimise.orbits.invariants import (
     character_energies,
     decompose,
     possible_groups,
     ramp_vector,
 )
-from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
-from noisewright.local.optimise.orbits import OrbitStrategy
-from noisewright.local.optimise.search import Effort, search
-from noisewright.local.optimise.shares import best_shares
-from noisewright.local.optimise.symmetric import Orbits, SymmetricProblem, orbit_information
-from noisewright.local.optimise.translations import Translations
+from noisewright.local.optimise.orbits.orbit_families import Family
+from noisewright.local.optimise.orbits.orbit_search import OrbitEffort, search_orbits
+from noisewright.local.optimise.orbits.shares import best_shares
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.orbits.symmetric_search import (
+    Orbits,
+    SymmetricProblem,
+    orbit_information,
+)
+from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload import workload
@@ -198,7 +202,7 @@ def test_variances_query_by_query_on_large_domains(monkeypatch):
     strategy, asked = some_strategy((2, 2, 2)), workload("prefix:8")
     histogram = np.arange(8.0)
     expected = strategy.query_variances(asked, histogram)
-    monkeypatch.setattr("noisewright.local.optimise.orbits.DENSE_SIZE", 4)
+    monkeypatch.setattr("noisewright.local.optimise.orbits.strategy.DENSE_SIZE", 4)
     found = strategy.query_variances(asked, histogram)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
@@ -267,7 +271,7 @@ def test_large_problems_get_multiplicative_shares(monkeypatch):
     rng = np.random.default_rng(6)
     information, energies = rng.uniform(0.1, 2, (5, 8)), rng.uniform(0.5, 2, 8)
     _, exact = best_shares(information, energies)
-    monkeypatch.setattr("noisewright.local.optimise.shares._NEWTON_ENTRIES", 1)
+    monkeypatch.setattr("noisewright.local.optimise.orbits.shares._NEWTON_ENTRIES", 1)
     _, near = best_shares(information, energies)
     assert exact <= near <= exact * 1.01
 

@@ -3,24 +3,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from noisewright.local.bound import lower_bound
-from noisewright.local.mixture import Mixture
-from noisewright.local.optimise.coarsefine import (
-    Bins,
-    CoarseFineInformation,
-    full_spectrum,
-    sandwich,
-)
+from noisewright.local.bounds.trace import lower_bound
+from noisewright.local.composed.mixture import Mixture
 from noisewright.local.optimise.control import Control
-from noisewright.local.optimise.invariants import decompose
-from noisewright.local.optimise.ordered import (
+from noisewright.local.optimise.orbits.invariants import decompose
+from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.optimise.ordered.coarse_and_fine import (
     CoarseFine,
     FineProblem,
     OrderedEffort,
     bins_for,
     search_ordered,
 )
-from noisewright.local.optimise.translations import Translations
+from noisewright.local.optimise.ordered.coarsefine import (
+    Bins,
+    CoarseFineInformation,
+    full_spectrum,
+    sandwich,
+)
 from noisewright.local.storage import pack, unpack
 from noisewright.workload import workload
 

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.bound import lower_bound, prior_bound
-from noisewright.local.dense import MatrixStrategy
+from noisewright.local.bounds.trace import lower_bound, prior_bound
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise import optimise
-from noisewright.local.optimise.columns import reweight
-from noisewright.local.optimise.design import Design
-from noisewright.local.optimise.norms import power_mean
-from noisewright.local.optimise.objective import Objective
-from noisewright.local.optimise.store import (
+from noisewright.local.optimise.dense.column_generation import reweight
+from noisewright.local.optimise.dense.design import Design
+from noisewright.local.optimise.dense.objective import Objective
+from noisewright.local.optimise.dense.query_norms import power_mean
+from noisewright.local.optimise.kept import (
     Cache,
     Checkpoint,
     default_folder,
@@ -22,8 +24,6 @@ from noisewright.local.optimise.store import (
     write,
 )
 from noisewright.local.optimise.task import Task, weighted_gram
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SubsetSelection
 from noisewright.workload import workload
 from noisewright.workload.gram import DenseGram
 from oracles import local_matrix
@@ -226,7 +226,7 @@ def test_fingerprints_tell_questions_apart():
 
 @pytest.mark.parametrize("text", ["prefix:14", "marginals:2^4:2", "prefix:144"])
 def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypatch):
-    from noisewright.local.optimise import run
+    from noisewright.local.optimise import ways as run
     from noisewright.local.optimise.control import Control
 
     monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))

@@ -8,25 +8,25 @@ from functools import cache
 import numpy as np
 
 from local.strategies import SMALL, uneven_matrix
-from noisewright.local.codebook import Codebook
-from noisewright.local.dense import MatrixStrategy
+from noisewright.local.composed.hierarchical import TreeMixture, hierarchical
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.parts import Parts
+from noisewright.local.composed.union import Union, union
 from noisewright.local.fixedpoint import WORD
-from noisewright.local.fourier import Fourier, fourier
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.hashing import LocalHashing
-from noisewright.local.hierarchical import TreeMixture, hierarchical
-from noisewright.local.mixture import Coarsening, Mixture
-from noisewright.local.optimise.families import Family
-from noisewright.local.optimise.orbits import OrbitStrategy
-from noisewright.local.optimise.ordered import CoarseFine
-from noisewright.local.optimise.translations import Translations
-from noisewright.local.parts import Parts
-from noisewright.local.prior import Decoded
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import ListedSubsets, SubsetSelection
-from noisewright.local.unary import UnaryEncoding
-from noisewright.local.union import Union, union
-from noisewright.local.vector import VectorStrategy
+from noisewright.local.histogram.hashing import LocalHashing
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
+from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.listed.decoded import Decoded
+from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.optimise.orbits.orbit_families import Family
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
+from noisewright.local.transform.fourier import Fourier, fourier
+from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.vector.codebook import Codebook
+from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.workload import workload
 
 

@@ -14,10 +14,8 @@ from local.strategies import listed_reports
 from local_randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large, whole
 from local_randomizer.vectors import bits_below_a_draw
 from noisewright.errors import InvalidParameter
-from noisewright.local.aggregate import Aggregate
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.optimise.orbits import OrbitStrategy
-from noisewright.local.optimise.ordered import CoarseFine
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
 from noisewright.local.randomizer import interpret as room
 from noisewright.local.randomizer import verify as verifier
 from noisewright.local.randomizer.express import specification_of
@@ -25,8 +23,10 @@ from noisewright.local.randomizer.interpret import Choices, interpret, outcome_o
 from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import Specification, encode
 from noisewright.local.randomizer.verify import verify
-from noisewright.local.reports import ReportFormat
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.reports.format import ReportFormat
 from noisewright.local.storage import HOMES, pack, unpack
+from noisewright.local.transform.hadamard import HadamardResponse
 from oracles import randomizer_law
 
 GRID = dict(grid_of_kinds())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.norm.bounds import lower_bounds, nuclear_norm
+from noisewright.norm.named_bounds import lower_bounds, nuclear_norm
 
 WORKLOADS = [
     "identity:7",

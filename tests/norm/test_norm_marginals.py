@@ -10,7 +10,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.norm.marginals import ResidualSolution, residual_plan, subsets_of
+from noisewright.norm.residual_basis import ResidualSolution, residual_plan, subsets_of
 from noisewright.workload import Explicit
 from oracles.factorizations import nuclear_bound
 

@@ -8,8 +8,6 @@ import pytest
 import noisewright as nw
 from noisewright.errors import TooLarge
 from noisewright.norm.blocks import BlockDiagonal, Folded, Invariant, characters
-from noisewright.norm.families import ResidualStrategy, helmert
-from noisewright.norm.marginals import residual_plan
 from noisewright.norm.operators import (
     Adjoint,
     Dense,
@@ -24,7 +22,13 @@ from noisewright.norm.operators import (
     Stacked,
     uniform,
 )
-from noisewright.norm.ordered import inverse_root_diagonal, prefix_gram_inverse, ranges_gram_inverse
+from noisewright.norm.residual_basis import residual_plan
+from noisewright.norm.table_families import ResidualStrategy, helmert
+from noisewright.norm.tridiagonal import (
+    inverse_root_diagonal,
+    prefix_gram_inverse,
+    ranges_gram_inverse,
+)
 
 RNG = np.random.default_rng(5)
 SMALL, OTHER = Dense(RNG.normal(size=(3, 4))), Dense(RNG.normal(size=(2, 4)))

@@ -11,8 +11,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import Contradiction, InvalidParameter, TooLarge
-from noisewright.norm.marginals import residual_plan
 from noisewright.norm.replace import PairsProblem
+from noisewright.norm.residual_basis import residual_plan
 from noisewright.norm.solver import solve
 from noisewright.workload import Marginals
 from oracles.factorizations import nuclear_bound
@@ -134,8 +134,8 @@ def test_large_products_and_families_report_their_certified_distance(norm: float
 
 
 def test_the_product_bound_is_below_the_exact_value() -> None:
+    from noisewright.norm.factorization import Settings
     from noisewright.norm.replace import _solve_product
-    from noisewright.norm.result import Settings
     from noisewright.workload import Kron
 
     asked = nw.workload("prefix:5*ranges:3")

@@ -14,9 +14,9 @@ from scipy.sparse import csr_array, diags_array
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.norm.factorization import Settings
 from noisewright.norm.numeric import solve_numerically
 from noisewright.norm.problems import DenseProblem
-from noisewright.norm.result import Settings
 from noisewright.norm.rowwise import RowwiseProblem, eigen, weighted_gram
 from noisewright.norm.solver import solve
 from noisewright.workload import Explicit

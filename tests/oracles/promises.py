@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 from scipy.stats import chi2
 
-from noisewright.local.vector import VectorStrategy
+from noisewright.local.vector.noisy_columns import VectorStrategy
 from oracles.privacy_oracles import SeededSource, rational
 
 FALSE_ALARM = 1e-12

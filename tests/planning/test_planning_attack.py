@@ -14,22 +14,22 @@ import noisewright as nw
 from local.strategies import SMALL, small_tree, uneven_mixture
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import NoisewrightError
-from noisewright.local.codebook import Codebook
-from noisewright.local.dense import MatrixStrategy
-from noisewright.local.mixture import Coarsening
-from noisewright.local.optimise.orbits import OrbitStrategy
-from noisewright.local.optimise.ordered import CoarseFine
-from noisewright.local.parts import Parts
-from noisewright.local.prior import Decoded
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import ListedSubsets, SubsetSelection
+from noisewright.local.composed.mixture import Coarsening
+from noisewright.local.composed.parts import Parts
+from noisewright.local.composed.union import union
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
+from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.listed.decoded import Decoded
+from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
 from noisewright.local.storage import HOMES
 from noisewright.local.strategy import Strategy
-from noisewright.local.unary import UnaryEncoding
-from noisewright.local.union import union
-from noisewright.local.vector import VectorStrategy
+from noisewright.local.vector.codebook import Codebook
+from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local import LocalPlan
-from noisewright.planning.store import _read, load, write_plan
+from noisewright.planning.plan_files import _read, load, write_plan
 from noisewright.workload import workload
 from oracles.forgery import forged
 from oracles.promises import check_central, check_local

@@ -10,10 +10,10 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.local.response import RandomizedResponse
+from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.storage import pack
-from noisewright.local.vector import VectorStrategy
-from noisewright.planning.store import _read, load, write_plan
+from noisewright.local.vector.noisy_columns import VectorStrategy
+from noisewright.planning.plan_files import _read, load, write_plan
 
 PURE = {"kind": "pure", "epsilon": 0.1, "neighbours": "replace-one"}
 
@@ -114,7 +114,7 @@ def test_forged_headers_of_central_plans_are_refused(
 def test_headers_nested_without_end_are_refused(file: Path) -> None:
     from safetensors.numpy import save
 
-    from noisewright.planning.store import _digest
+    from noisewright.planning.plan_files import _digest
 
     arrays = {"none": np.zeros(1, dtype=np.int64)}
     for text in ('{"a":' * 100_000 + "1" + "}" * 100_000, "[]", "3", "{"):

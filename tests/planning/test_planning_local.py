@@ -10,9 +10,9 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
-from noisewright.local.aggregate import Aggregate
-from noisewright.local.catalogue import MECHANISMS
-from noisewright.local.exchange import write_reports
+from noisewright.local.registry import MECHANISMS
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.reports.exchange import write_reports
 from noisewright.planning.local_make import compare_local
 from noisewright.workload import workload
 

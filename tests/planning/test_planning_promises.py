@@ -15,7 +15,7 @@ from noisewright.domain import Categorical, Domain
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.make import plan
-from noisewright.planning.store import _read, load, write_plan
+from noisewright.planning.plan_files import _read, load, write_plan
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import guarantee
 from noisewright.workload import Workload

@@ -13,7 +13,7 @@ import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.planning.central import CentralPlan, laplace_multiplier
 from noisewright.planning.make import plan
-from noisewright.planning.store import load
+from noisewright.planning.plan_files import load
 from noisewright.privacy.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 from oracles.workloads import TEXTS, matrix

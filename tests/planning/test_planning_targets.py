@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import noisewright as nw
+from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
 from noisewright.planning.compare import compare_central
 from noisewright.planning.make import plan
-from noisewright.planning.registry import CENTRAL
 from noisewright.planning.targets import Target, fit_budget, with_budget
 from noisewright.privacy.budget import Privacy
 

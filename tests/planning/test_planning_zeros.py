@@ -10,9 +10,9 @@ from scipy.stats import binom, chi2, norm
 from test_planning_release import repeated
 
 import noisewright as nw
-from noisewright.central.variance import query_variances
+from noisewright.central.blocks.variance import query_variances
 from noisewright.estimate.conditions import tells_total
-from noisewright.planning import zeros
+from noisewright.planning import impossible as zeros
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.postprocess import check_steps
 from noisewright.privacy.budget import Privacy

@@ -19,7 +19,7 @@ from noisewright.domain import Boolean, Categorical, Domain, Numeric
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, TooLarge
 from noisewright.tables import engine
 from noisewright.tables.engine import DuckDBCounter
-from noisewright.tables.source import connect
+from noisewright.tables.relations import connect
 
 DOMAIN = Domain(
     [

@@ -115,7 +115,7 @@ def _robust(options: tuple[str, ...]) -> dict[str, Any]:
 
 def _merged(made: Any, paths: tuple[str, ...], robust: dict[str, Any]) -> Any:
     from noisewright.errors import InvalidParameter
-    from noisewright.local.aggregate import Aggregate
+    from noisewright.local.reports.aggregate import Aggregate
 
     total = None
     for path in paths:

@@ -105,8 +105,8 @@ def _exponent(result: Any) -> float:
 
 
 def _print(found: list[Any]) -> None:
-    from noisewright.norm.bounds import lower_bounds
-    from noisewright.norm.result import Factorization
+    from noisewright.norm.factorization import Factorization
+    from noisewright.norm.named_bounds import lower_bounds
 
     print_table(
         "error of the best factorization found, and the lower bound on that of any",
@@ -159,8 +159,8 @@ def _tolerance_note(result: Any) -> str:
 
 
 def _fields(result: Any) -> dict[str, Any]:
-    from noisewright.norm.bounds import lower_bounds
-    from noisewright.norm.result import Factorization
+    from noisewright.norm.factorization import Factorization
+    from noisewright.norm.named_bounds import lower_bounds
 
     exponent = _exponent(result)
     common = {

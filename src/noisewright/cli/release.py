@@ -48,7 +48,7 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
     """
     import noisewright as nw
     from noisewright.errors import InvalidParameter
-    from noisewright.planning.quantiles import check_quantiles
+    from noisewright.planning.released_quantiles import check_quantiles
 
     quantiles = f"{output}.quantiles.csv"
     spent = check_recorded(output, plan_file, table)

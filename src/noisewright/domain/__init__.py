@@ -5,7 +5,7 @@ finitely many cells; a domain is the product of its attributes, its cells in C o
 attribute varies fastest). One row of a table is one person.
 """
 
-from noisewright.domain.base import Attribute
+from noisewright.domain.attribute import Attribute
 from noisewright.domain.categorical import Boolean, Categorical
 from noisewright.domain.levels import Level
 from noisewright.domain.ordered import Date, Numeric, Ordered

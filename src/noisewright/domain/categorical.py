@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from noisewright.domain.base import ELSEWHERE, MISSING, Attribute, Codes, Storage
+from noisewright.domain.attribute import ELSEWHERE, MISSING, Attribute, Codes, Storage
 
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
 
@@ -56,14 +56,14 @@ class Categorical(Attribute):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from noisewright.domain import columns
+        from noisewright.domain import arrow
 
         if self.storage == "number":
-            numbers = columns.numbers(self.name, values) + 0.0  # minus zero is zero
+            numbers = arrow.numbers(self.name, values) + 0.0  # minus zero is zero
             column, missing = pa.array(numbers), np.isnan(numbers)
             declared = pa.array([float(value) for value in self.values])
         else:
-            column = columns.texts(self.name, values)
+            column = arrow.texts(self.name, values)
             missing = column.is_null().to_numpy(zero_copy_only=False)
             declared = pa.array(self.values, pa.string())
         found = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
@@ -98,9 +98,9 @@ class Boolean(Attribute):
         return ("false", "true")
 
     def _place(self, values: Any) -> Codes:
-        from noisewright.domain import columns
+        from noisewright.domain import arrow
 
-        bits = columns.booleans(self.name, values)
+        bits = arrow.booleans(self.name, values)
         return np.where(np.isnan(bits), MISSING, bits).astype(np.int64)
 
     def representative(self, cell: int) -> bool | None:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.domain.base import ABOVE, BELOW, MISSING, Attribute, Codes, Storage
+from noisewright.domain.attribute import ABOVE, BELOW, MISSING, Attribute, Codes, Storage
 from noisewright.domain.levels import Level
 from noisewright.errors import InvalidParameter
 
@@ -178,9 +178,9 @@ class Numeric(Ordered):
         return np.array(self.edges, dtype=np.float64)
 
     def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
-        from noisewright.domain import columns
+        from noisewright.domain import arrow
 
-        return columns.numbers(self.name, values)
+        return arrow.numbers(self.name, values)
 
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:
@@ -300,9 +300,9 @@ class Date(Ordered):
         return np.array([(day - _EPOCH).days for day in (*self._starts, self.last)], np.float64)
 
     def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
-        from noisewright.domain import columns
+        from noisewright.domain import arrow
 
-        return columns.days(self.name, values)
+        return arrow.days(self.name, values)
 
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:

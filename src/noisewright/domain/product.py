@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.domain import schema
-from noisewright.domain.base import Attribute, Codes
+from noisewright.domain.attribute import Attribute, Codes
 from noisewright.domain.levels import Level
 from noisewright.domain.zeros import Box, read_box
 from noisewright.errors import DomainError, InvalidParameter, TooLarge, understood

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from noisewright.domain.base import Attribute
+from noisewright.domain.attribute import Attribute
 from noisewright.domain.categorical import Boolean, Categorical
 from noisewright.domain.levels import Level, to_members
 from noisewright.domain.ordered import Date, Numeric

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.domain.base import Attribute
+from noisewright.domain.attribute import Attribute
 from noisewright.domain.levels import Level
 from noisewright.domain.ordered import Ordered
 from noisewright.errors import InvalidParameter

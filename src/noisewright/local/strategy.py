@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.local.exact import exact_sum
 from noisewright.local.fixedpoint import exponential, log_above
-from noisewright.local.information import REACH_TOLERANCE, DenseInformation, Information
-from noisewright.local.threads import run_blocks
+from noisewright.parallel import run_blocks
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload

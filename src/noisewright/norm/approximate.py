@@ -20,10 +20,10 @@ import numpy as np
 from noisewright.bound_class import BoundClass
 from noisewright.errors import Contradiction, InvalidParameter, TooLarge
 from noisewright.norm.certificate import row_middles, witness_bound
+from noisewright.norm.factorization import Factorization
 from noisewright.norm.factorize import factorize
+from noisewright.norm.outward import SLACK, settled
 from noisewright.norm.problems import DenseProblem
-from noisewright.norm.result import Factorization
-from noisewright.norm.rounding import SLACK, settled
 from noisewright.norm.solver import solve
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.magnitudes import check_magnitudes

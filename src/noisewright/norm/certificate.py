@@ -14,7 +14,7 @@ from math import fsum, prod, sqrt
 import numpy as np
 
 from noisewright.errors import Contradiction
-from noisewright.norm.rounding import EPSILON, inward
+from noisewright.norm.outward import EPSILON, inward
 from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray, Workload
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.blocks import BlockDiagonal, Folded, IndexArray, characters
+from noisewright.norm.factorization import Settings, Solved
 from noisewright.norm.numeric import nothing_asked, solve_numerically
 from noisewright.norm.operators import Adjoint, Dense
+from noisewright.norm.outward import inward, mean_factor, outward
 from noisewright.norm.problems import DenseProblem
-from noisewright.norm.result import Settings, Solved
-from noisewright.norm.rounding import inward, mean_factor, outward
 from noisewright.norm.solver import Weights, dual_exponent, error_norm
-from noisewright.norm.symmetric import solve_spectrum
+from noisewright.norm.transitive import solve_spectrum
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray
 

@@ -7,12 +7,18 @@ import time
 from typing import Any
 
 from noisewright.errors import InvalidParameter
+from noisewright.norm.dispatch import solve_part
+from noisewright.norm.factorization import (
+    Certificate,
+    Factorization,
+    Settings,
+    Solved,
+    without_offsets,
+)
 from noisewright.norm.operators import Reconstruction
+from noisewright.norm.outward import settled
 from noisewright.norm.replace import solve_replace
-from noisewright.norm.result import Certificate, Factorization, Settings, Solved, without_offsets
-from noisewright.norm.rounding import settled
 from noisewright.norm.solver import Progress, Weights
-from noisewright.norm.structure import solve_part
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Workload, check_neighbours
 from noisewright.workload.magnitudes import check_magnitudes

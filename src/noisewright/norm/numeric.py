@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.norm import certificate
+from noisewright.norm.factorization import Settings, Solved
 from noisewright.norm.operators import Adjoint, Dense, OnTable, uniform
+from noisewright.norm.outward import mean_factor, outward
 from noisewright.norm.problems import Factors
-from noisewright.norm.result import Settings, Solved
-from noisewright.norm.rounding import mean_factor, outward
 from noisewright.norm.solver import Problem, Weights, dual_exponent, error_norm, solve
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload

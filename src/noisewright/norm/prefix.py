@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
-from noisewright.norm.rounding import inward, mean_factor, outward
+from noisewright.norm.outward import inward, mean_factor, outward
 from noisewright.norm.solver import error_norm
 from noisewright.workload.base import FloatArray, check_size
 

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.norm.rounding import EPSILON
+from noisewright.norm.outward import EPSILON
 from noisewright.norm.solver import Spectrum, Weights
 
 FloatArray = npt.NDArray[np.float64]

@@ -17,15 +17,15 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.norm import certificate
-from noisewright.norm.families import attribute_sizes, marginal_family, solve_family
+from noisewright.norm.dispatch import on_attributes, solve_part, weighted
+from noisewright.norm.factorization import Settings, Solved, without_offsets
 from noisewright.norm.numeric import nothing_asked, row_lengths
 from noisewright.norm.operators import Dense, Scaled
+from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
-from noisewright.norm.result import Settings, Solved, without_offsets
-from noisewright.norm.rounding import EPSILON, inward, mean_factor, outward
 from noisewright.norm.rowwise import weighted_gram
 from noisewright.norm.solver import Spectrum, Weights, error_norm, solve
-from noisewright.norm.structure import on_attributes, solve_part, weighted
+from noisewright.norm.table_families import attribute_sizes, marginal_family, solve_family
 from noisewright.workload.algebra import Kron, Weighted
 from noisewright.workload.atoms import Atom, Explicit
 from noisewright.workload.base import FloatArray, Workload

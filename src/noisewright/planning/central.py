@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright import __version__
-from noisewright.central.axes import Integers
-from noisewright.central.block import Table
-from noisewright.central.gaussian import Planned, as_one_axis
-from noisewright.central.strategy import BlockStrategy
-from noisewright.central.variance import mean_error, query_variances
+from noisewright.central.blocks.axes import Integers
+from noisewright.central.blocks.block import Table
+from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.variance import mean_error, query_variances
+from noisewright.central.gaussian.products import Planned, as_one_axis
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, refusing
 from noisewright.estimate.intervals import (
@@ -33,8 +33,8 @@ from noisewright.planning.counting import (
     is_histogram,
 )
 from noisewright.planning.forecast import Forecast, certified_ratio
+from noisewright.planning.impossible import ZeroFit, contradictions, warn_of, zero_fit
 from noisewright.planning.release import Release, ReleasedTable, fresh_name
-from noisewright.planning.zeros import ZeroFit, contradictions, warn_of, zero_fit
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
@@ -348,7 +348,7 @@ class CentralPlan:
 
     def record(self) -> dict[str, Any]:
         """What is released, from which strategy and under which promise."""
-        from noisewright.planning.store import strategy_hash
+        from noisewright.planning.plan_files import strategy_hash
 
         return {
             "format": "noisewright-release",
@@ -382,7 +382,7 @@ class CentralPlan:
 
     def save(self, path: Any) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
-        from noisewright.planning.store import save_central
+        from noisewright.planning.plan_files import save_central
 
         save_central(self, path)
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from noisewright.bound_class import BoundClass
-from noisewright.central.variance import mean_error
+from noisewright.central.blocks.variance import mean_error
+from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.forecast import central_class, certified_ratio
 from noisewright.planning.make import central_problem, error_norm, problem_plan
-from noisewright.planning.registry import CENTRAL
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Workload, workload
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from noisewright.central.variance import mean_error
+from noisewright.central.blocks.variance import mean_error
 from noisewright.domain import Domain
 from noisewright.planning.release import ReleasedTable, term_axes
 from noisewright.workload import Workload, stack

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from noisewright.bound_class import BoundClass
-from noisewright.norm.rounding import settled
+from noisewright.norm.outward import settled
 from noisewright.workload.base import FloatArray
 
 

@@ -13,26 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright import __version__
-from noisewright.central.variance import mean_error
+from noisewright.central.blocks.variance import mean_error
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.files import check_apart
-from noisewright.local.aggregate import Aggregate
-from noisewright.local.analysis import Analysis
-from noisewright.local.bound import LowerBound
-from noisewright.local.certify.best import Certificate
-from noisewright.local.client import Client
-from noisewright.local.estimate import Errors, Estimates, distribution, estimate
-from noisewright.local.exchange import write_reports
-from noisewright.local.grams import table_gram
-from noisewright.local.reports import ReportFormat
-from noisewright.local.storage import pack
-from noisewright.local.strategy import LARGEST_VECTOR, Strategy
-from noisewright.local.variances import joint_multiplier, query_variances, sampling_variances
-from noisewright.planning import describe
-from noisewright.planning.counting import Counter
-from noisewright.planning.local_cost import (
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.answers import Errors, Estimates, distribution, estimate
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.variances import (
+    joint_multiplier,
+    query_variances,
+    sampling_variances,
+)
+from noisewright.local.bounds.best import Certificate
+from noisewright.local.bounds.trace import LowerBound
+from noisewright.local.choose.cost import (
     ALPHA,
     LocalComparison,
     LocalForecast,
@@ -41,11 +37,19 @@ from noisewright.planning.local_cost import (
     known_bound,
     prior_floor,
 )
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.reports.client import Client
+from noisewright.local.reports.exchange import write_reports
+from noisewright.local.reports.format import ReportFormat
+from noisewright.local.storage import pack
+from noisewright.local.strategy import LARGEST_VECTOR, Strategy
+from noisewright.planning import describe
+from noisewright.planning.counting import Counter
 from noisewright.planning.release import Bounds, Release, ReleasedTable
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Array, FloatArray, Workload
-from noisewright.workload.store import encode_workload
+from noisewright.workload.stored import encode_workload
 
 LEVEL = 0.95
 SHUFFLE_DELTA = 1e-9
@@ -350,7 +354,7 @@ class LocalPlan:
 
     def save(self, path: Any) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
-        from noisewright.planning.store import LOCAL_PREFIX, write_plan
+        from noisewright.planning.plan_files import LOCAL_PREFIX, write_plan
 
         arrays: dict[str, Array] = {}
         settings, own = pack(self.strategy)

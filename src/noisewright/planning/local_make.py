@@ -10,14 +10,14 @@ import numpy as np
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.local.analysis import check_alpha
-from noisewright.local.catalogue import MECHANISMS, Candidate, candidates
+from noisewright.local.analysis.analysis import check_alpha
+from noisewright.local.choose.by_parts import with_parts
+from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people, known_bound
+from noisewright.local.choose.optimised import OPTIMISED, Search, optimised
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.local.histogram import check_cells
+from noisewright.local.histogram.centred import check_cells
+from noisewright.local.registry import MECHANISMS, Candidate, candidates
 from noisewright.planning.local import LocalPlan
-from noisewright.planning.local_cost import ALPHA, LocalComparison, check_people, known_bound
-from noisewright.planning.local_parts import with_parts
-from noisewright.planning.local_search import OPTIMISED, Search, optimised
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
 from noisewright.workload.spec import Questions

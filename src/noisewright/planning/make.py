@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from noisewright.central.gaussian import Planned
+from noisewright.central.gaussian.products import Planned
+from noisewright.central.registry import CENTRAL, CentralProblem
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan, check_answerable
-from noisewright.planning.registry import CENTRAL, CentralProblem
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import (
     AllMarginals,

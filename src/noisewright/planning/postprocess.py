@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.conditions import Conditioned, check_agreement, condition, tells_total
 from noisewright.planning.central import LEVEL, CentralPlan
-from noisewright.planning.fitting import Declared, by_tables, check_fit, fitted, only_sums
+from noisewright.planning.nonnegative_fit import Declared, by_tables, check_fit, fitted, only_sums
 from noisewright.planning.release import Bounds, Release
 from noisewright.privacy.rules import number
 from noisewright.workload.base import FloatArray

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noisewright.central.axes import Integers
-from noisewright.central.variance import mean_error, query_variances
+from noisewright.central.blocks.axes import Integers
+from noisewright.central.blocks.variance import mean_error, query_variances
 from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import LEVEL, CentralPlan

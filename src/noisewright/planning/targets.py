@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from noisewright.central.variance import mean_error
+from noisewright.central.blocks.variance import mean_error
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.privacy.budget import Privacy

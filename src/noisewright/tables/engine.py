@@ -22,7 +22,7 @@ import pyarrow as pa
 from noisewright.domain import Attribute, Domain, Numeric
 from noisewright.errors import DomainError, InvalidParameter, TooLarge, withheld
 from noisewright.tables.reading import read_as
-from noisewright.tables.source import Source, Table, connect, open_table, unreadable
+from noisewright.tables.relations import Source, Table, connect, open_table, unreadable
 
 Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisewright.domain import columns
-from noisewright.domain.base import Storage
+from noisewright.domain import arrow
+from noisewright.domain.attribute import Storage
 from noisewright.tables.reading import read_as
 
 # Some 146,000 years before and after 1970: outside whatever is declared, inside every calendar.
@@ -33,7 +33,7 @@ def python_objects(series: Any) -> npt.NDArray[np.object_] | None:
     categories = getattr(kind, "categories", None)  # of pandas; those of polars are text
     if categories is not None and getattr(categories, "dtype", None) == np.dtype(object):
         native = native.astype(object)
-    elif not (columns.is_untyped(native) or str(kind) == "Object"):
+    elif not (arrow.is_untyped(native) or str(kind) == "Object"):
         return None
     objects: npt.NDArray[np.object_] = native.to_numpy()
     return objects
@@ -48,19 +48,17 @@ def read_objects(
     into one of objects by a single value, and the others must stay what they were.
     """
     if storage == "text":
-        return columns.texts("", values)
+        return arrow.texts("", values)
     written = [value if isinstance(value, str) else None for value in values]
     others = [None if isinstance(value, str) else value for value in values]
-    parsed = _parsed(connection, columns.texts("", written), storage)
+    parsed = _parsed(connection, arrow.texts("", written), storage)
     if storage == "date":
-        days = columns.days("", others)
+        days = arrow.days("", others)
         limit = _FARTHEST // _A_DAY["us"]
         ticks = np.clip(np.nan_to_num(days), -limit, limit).astype(np.int64) * _A_DAY["us"]
         read = pa.array(ticks, pa.int64(), mask=np.isnan(days)).cast(pa.timestamp("us"))
     else:
-        floats = (
-            columns.numbers("", others) if storage == "number" else columns.booleans("", others)
-        )
+        floats = arrow.numbers("", others) if storage == "number" else arrow.booleans("", others)
         read = pa.array(floats, pa.float64(), mask=np.isnan(floats))
     return pc.coalesce(read, parsed.cast(read.type))
 

@@ -6,7 +6,7 @@ or truth value becomes NULL, that is, missing.
 
 from __future__ import annotations
 
-from noisewright.domain.base import Storage
+from noisewright.domain.attribute import Storage
 
 _WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BIGNUM")
 _FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from math import isfinite
 
 from noisewright.errors import NoisewrightError
-from noisewright.local.fourier import fourier
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.hierarchical import hierarchical
-from noisewright.local.mixture import Coarsening, Mixture
+from noisewright.local.composed.hierarchical import hierarchical
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.task import Task
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import SubsetSelection
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy, Strategy
+from noisewright.local.transform.fourier import fourier
+from noisewright.local.transform.hadamard import HadamardResponse
 
 _BY_MATRICES = 512
 _SLIVER = 1e-5

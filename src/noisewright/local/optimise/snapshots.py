@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.errors import NoisewrightError
-from noisewright.local.dense import check_prior
-from noisewright.local.optimise.design import Design
-from noisewright.local.optimise.starts import BoolArray
+from noisewright.local.listed.matrix import check_prior
+from noisewright.local.optimise.dense.design import Design
+from noisewright.local.optimise.dense.starts import BoolArray
 from noisewright.local.strategy import Arrays
 from noisewright.workload.base import FloatArray
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.local.bound import lower_bound, prior_bound
-from noisewright.local.dense import check_prior
+from noisewright.local.analysis.grams import normalised, table_gram
+from noisewright.local.analysis.offsets import without_offsets
+from noisewright.local.bounds.trace import lower_bound, prior_bound
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.local.grams import normalised, table_gram
-from noisewright.local.offsets import without_offsets
+from noisewright.local.listed.matrix import check_prior
 from noisewright.local.strategy import Strategy
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Array, FloatArray, Workload

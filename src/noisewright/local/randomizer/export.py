@@ -11,7 +11,7 @@ from noisewright.local.randomizer.express import specification_of
 from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import Specification, encode
 from noisewright.local.randomizer.verify import Promise, verify
-from noisewright.local.reports import ReportFormat
+from noisewright.local.reports.format import ReportFormat
 
 
 def exported(format: ReportFormat) -> dict[str, Any]:

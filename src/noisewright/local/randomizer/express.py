@@ -15,16 +15,17 @@ import msgspec
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.codebook import Codebook
-from noisewright.local.dense import MatrixStrategy
-from noisewright.local.fourier import Fourier
-from noisewright.local.hadamard import HadamardResponse
-from noisewright.local.hashing import LocalHashing
-from noisewright.local.mixture import Coarsening, Mixture
-from noisewright.local.optimise.families import Family
-from noisewright.local.optimise.orbits import OrbitStrategy
-from noisewright.local.parts import Parts
-from noisewright.local.prior import Decoded
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.parts import Parts
+from noisewright.local.composed.union import Union
+from noisewright.local.histogram.hashing import LocalHashing
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
+from noisewright.local.histogram.unary import UnaryEncoding
+from noisewright.local.listed.decoded import Decoded
+from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.optimise.orbits.orbit_families import Family
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
 from noisewright.local.randomizer.laws import (
     Favour,
     Flip,
@@ -40,13 +41,12 @@ from noisewright.local.randomizer.laws import (
 )
 from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
 from noisewright.local.randomizer.specification import Primitive, Specification, decode, encode
-from noisewright.local.randomizer.values import UNIT, WORD
-from noisewright.local.response import RandomizedResponse
-from noisewright.local.sets import ListedSubsets, SubsetSelection
+from noisewright.local.randomizer.whole_numbers import UNIT, WORD
 from noisewright.local.strategy import Strategy
-from noisewright.local.unary import UnaryEncoding
-from noisewright.local.union import Union
-from noisewright.local.vector import VectorStrategy
+from noisewright.local.transform.fourier import Fourier
+from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.vector.codebook import Codebook
+from noisewright.local.vector.noisy_columns import VectorStrategy
 
 
 def specification_of(strategy: Strategy, meaning: str = "") -> Specification:

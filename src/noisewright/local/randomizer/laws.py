@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from noisewright.local.randomizer.values import (
+from noisewright.local.randomizer.whole_numbers import (
     EXACT,
     UNIT,
     Count,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from noisewright.local.randomizer.values import (
+from noisewright.local.randomizer.whole_numbers import (
     MOST_CELLS,
     Count,
     Digits,

@@ -12,7 +12,7 @@ from msgspec import Meta
 from noisewright.errors import FileFormatError, TooLarge
 from noisewright.local.randomizer.laws import Favour, Flip, Grid, Law, Subset, Weigh
 from noisewright.local.randomizer.routers import Draw, Project, View
-from noisewright.local.randomizer.values import EXACT, Part, Shape, require
+from noisewright.local.randomizer.whole_numbers import EXACT, Part, Shape, require
 
 LARGEST_TEXT = 1 << 25
 """Bytes of JSON that are read or written: bounds all that a hostile one can make us hold."""

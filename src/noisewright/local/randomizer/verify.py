@@ -22,7 +22,7 @@ from noisewright.local.randomizer.laws import (
     Weigh,
 )
 from noisewright.local.randomizer.specification import Specification
-from noisewright.local.randomizer.values import WORD
+from noisewright.local.randomizer.whole_numbers import WORD
 from noisewright.privacy.gaussian import gaussian_delta_enclosure
 from noisewright.privacy.rounding import float_above, root_above
 

@@ -1,0 +1,1 @@
+"""Integer blocks: exact measurement, sensitivity, and how wrong answers are."""

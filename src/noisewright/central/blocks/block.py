@@ -1,0 +1,210 @@
+"""One block of a strategy: exact integer measurements of one marginal table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.central.blocks.axes import Integers
+from noisewright.errors import InvalidParameter
+from noisewright.privacy.rounding import float_above
+from noisewright.workload.base import FloatArray
+from noisewright.workload.tensor import apply_along_axes
+
+Table = tuple[int, ...]
+
+_LARGEST = 2**62
+_ENTRY = 2**48  # sums over thousands of rows then still fit 64 bits
+_MARGIN = 1 + 1e-9  # above all rounding in sums of non-negative terms
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Integer measurements, `multiplier` times ⊗ factors, of one marginal table.
+
+    Its noise has `noise` times the strategy's scale. The multiplier makes the grid fine: counts
+    become multiples of it, the noise does not. `weights` (one axis per factor, of its rows or of
+    length one) multiply single rows further, so that some are measured more exactly than others.
+    """
+
+    attributes: Table
+    factors: tuple[Integers, ...]
+    noise: float = 1.0
+    multiplier: int = 1
+    weights: Integers | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
+        if any(a >= b for a, b in pairwise(self.attributes)):
+            raise InvalidParameter("attributes", self.attributes, "must be in order, each once")
+        for factor in self.factors:
+            ends = factor.min(initial=0), factor.max(initial=0)
+            if factor.dtype != np.int64 or ends[0] < -_ENTRY or ends[1] > _ENTRY:
+                raise InvalidParameter(
+                    "factors", factor.dtype.name, f"must be 64-bit integers up to {_ENTRY}"
+                )
+        if type(self.multiplier) is not int or self.multiplier < 1:
+            raise InvalidParameter("multiplier", self.multiplier, "must be an integer >= 1")
+        if not 0 < self.noise < inf:
+            raise InvalidParameter("noise", self.noise, "must be finite and > 0")
+        if self.weights is not None:
+            self._check_weights(self.weights)
+
+    def _check_weights(self, weights: Integers) -> None:
+        fits = weights.ndim == len(self.factors) and all(
+            length in (1, len(factor))
+            for length, factor in zip(weights.shape, self.factors, strict=True)
+        )
+        if not fits or weights.dtype != np.int64 or weights.min() < 1 or weights.max() > _ENTRY:
+            raise InvalidParameter("weights", weights.shape, "must be integers >= 1, one per row")
+
+    @property
+    def rows(self) -> int:
+        """Number of measured integers."""
+        return prod(len(factor) for factor in self.factors)
+
+    @property
+    def scales(self) -> float | FloatArray:
+        """What every row is multiplied by: one number, or one per row."""
+        if self.weights is None:
+            return float(self.multiplier)
+        spread = np.broadcast_to(self.weights, [len(factor) for factor in self.factors])
+        return self.multiplier * spread.ravel().astype(np.float64)
+
+    @cached_property
+    def inverses(self) -> tuple[FloatArray, ...]:
+        """Pseudo-inverse of every factor."""
+        return tuple(
+            factor.astype(np.float64)
+            if is_identity(factor)
+            else np.linalg.pinv(factor.astype(np.float64))
+            for factor in self.factors
+        )
+
+    @cached_property
+    def zero_sum(self) -> tuple[bool, ...]:
+        """Which factors see only differences: every row sums to zero, exactly."""
+        return tuple(not factor.sum(axis=1).any() for factor in self.factors)
+
+    def measure(self, table: Integers) -> Integers:
+        """Exact integers, whatever the counts: to refuse large ones would tell how large they are.
+
+        64-bit words wrap around on the way, which is harmless as long as the results fit; where
+        they might not, Python's integers are used.
+        """
+        if table.dtype.kind not in "iu":
+            raise InvalidParameter("table", table.dtype.name, "must hold integer counts")
+        heaviest = 1 if self.weights is None else int(self.weights.max())
+        largest = heaviest * self.multiplier
+        largest *= prod(int(np.abs(f).max(initial=0)) for f in self.factors)
+        people = float(np.abs(table).sum(dtype=np.float64))
+        word = np.uint64 if people < _LARGEST // max(1, largest) else object
+        factors = [factor.astype(word) for factor in self.factors]
+        maps = [(*factor.shape, factor.__matmul__) for factor in factors]
+        measured = apply_along_axes(maps, table.reshape(-1).astype(word))
+        scaled = measured * np.array(self.multiplier, dtype=word)
+        if self.weights is not None:
+            spread = np.broadcast_to(self.weights, [len(factor) for factor in self.factors])
+            scaled = scaled * spread.ravel().astype(word)
+        return np.asarray(scaled if word is object else scaled.view(np.int64))
+
+    def change(self, order: int, neighbours: str) -> Fraction:
+        """Bound on the order-th power of the change one neighbour makes, in units of the noise."""
+        scale = (Fraction(self.noise) / self.multiplier) ** order
+        if self.weights is not None:
+            largest = Fraction(float_above(Fraction(float(self.cell_changes(order).max()))))
+            changes = 1 if neighbours == "add-remove" else 2**order
+            return changes * largest * Fraction(_MARGIN) / scale
+        powers = [
+            int((np.abs(factor.astype(object)) ** order).sum(axis=0).max())
+            for factor in self.factors
+        ]
+        whole = prod(powers)
+        if neighbours == "add-remove":
+            return Fraction(whole) / scale
+        if not self.factors:
+            return Fraction(0)
+        if order == 1:
+            return Fraction(self._largest_l1_distance) / scale
+        return Fraction(2 * whole - 2 * self._smallest_product()) / scale
+
+    def cell_changes(self, order: int) -> FloatArray:
+        """Σ over rows of |entry|^order for every cell, before multiplier and noise, as floats."""
+        lengths = [len(factor) for factor in self.factors]
+        weights = np.ones([1] * len(lengths)) if self.weights is None else self.weights
+        start = np.broadcast_to(weights.astype(np.float64) ** order, lengths)
+        powers = [np.abs(factor.T.astype(np.float64)) ** order for factor in self.factors]
+        maps = [(*power.shape, power.__matmul__) for power in powers]
+        found = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
+        return np.asarray(found).reshape([factor.shape[1] for factor in self.factors])
+
+    def _smallest_product(self) -> int:
+        """Least inner product of two columns, by interval products over the factors."""
+        low, high = 1, 1
+        for factor in self.factors:
+            gram = exact_gram(factor)
+            ends = [e * g for e in (low, high) for g in (int(gram.min()), int(gram.max()))]
+            low, high = min(ends), max(ends)
+        return low
+
+    @cached_property
+    def _largest_l1_distance(self) -> int:
+        """Largest distance of two columns: exact for one factor, an upper bound for products."""
+        largest = prod(int(_lengths(factor).max()) for factor in self.factors)
+        if any(factor.shape[1] > 2048 for factor in self.factors):
+            return 2 * largest
+        if len(self.factors) == 1:
+            return max(int(row.max()) for row in _column_distances(self.factors[0]))
+        return 2 * largest - 2 * prod(_least_overlap(factor) for factor in self.factors)
+
+
+def _wide(factor: Integers) -> npt.NDArray[Any]:
+    """The same integers, as Python's own where sums of their differences might not fit a word."""
+    bound = 2 * int(np.abs(factor).max(initial=0)) * len(factor)
+    return factor if bound < _LARGEST else factor.astype(object)
+
+
+def _lengths(factor: Integers) -> npt.NDArray[Any]:
+    return np.asarray(np.abs(_wide(factor)).sum(axis=0))
+
+
+def _column_distances(factor: Integers) -> Iterator[npt.NDArray[Any]]:
+    """L1 distances from every column to all; rows of one cell each, or constant, need no pairs."""
+    factor = _wide(factor)
+    alone = (factor != 0).sum(axis=1) == 1
+    own = np.abs(factor[alone]).sum(axis=0)
+    shared = factor[~alone & (factor != factor[:, :1]).any(axis=1)].T.copy()
+    for number, column in enumerate(shared):
+        distances = own + own[number] + np.abs(shared - column).sum(axis=1)
+        distances[number] = 0
+        yield distances
+
+
+def _least_overlap(factor: Integers) -> int:
+    """Least L1 norm that two columns u, v share: ‖u − v‖₁ = ‖u‖₁ + ‖v‖₁ − 2·shared.
+
+    What u ⊗ u' and v ⊗ v' share is at least the product of what their factors share.
+    """
+    lengths = _lengths(factor)
+    pairs = zip(lengths, _column_distances(factor), strict=True)
+    return min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
+
+
+def exact_gram(factor: Integers) -> npt.NDArray[Any]:
+    """Inner products of all columns, in as many bits as they need."""
+    bound = int(np.abs(factor).max(initial=0)) ** 2 * len(factor)
+    work = factor if bound < _LARGEST else factor.astype(object)
+    return np.asarray(work.T @ work)
+
+
+def is_identity(factor: Integers) -> bool:
+    """Whether a factor measures every value by itself."""
+    return factor.shape[0] == factor.shape[1] and bool((factor == np.eye(len(factor))).all())

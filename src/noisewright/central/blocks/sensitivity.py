@@ -1,0 +1,190 @@
+"""How far one neighbour moves all blocks of a strategy together, in L2.
+
+Adding up the largest change of every block is always safe, but no one person causes them all.
+Three sharper ways, each an upper bound by itself:
+- few cells: every pair of them;
+- rows of different weights: every cell, by products along the axes;
+- replaced people: for every set of attributes in which the two people differ, the least inner
+  product of two columns. For contrasts of plain counts this is exact. Attributes that are alike
+  are told apart only by how many of them differ.
+Sums are taken in floats; a margin above all their rounding is added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import comb, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.central.blocks.axes import Integers
+from noisewright.central.blocks.block import Block, Table, exact_gram
+from noisewright.workload.base import FloatArray
+
+_PAIRS = 1024  # cells whose pairs are all compared
+_GRID = 2**22  # cells that are all visited where rows have weights
+_FEW = 2**14  # cells that are visited in any case
+_WORK = 2**25  # patterns × blocks
+_MARGIN = 1e-9
+
+
+def squared_change(sizes: Sequence[int], blocks: Sequence[Block], neighbours: str) -> float | None:
+    """Upper bound on the squared change; None where no sharper one than the sum is found."""
+    used = sorted({i for block in blocks for i in block.attributes})
+    cells = prod(sizes[i] for i in used)
+    if any(block.weights is not None for block in blocks):
+        visited = neighbours == "add-remove" and cells <= _GRID
+        return _over_cells(sizes, used, blocks) if visited else None
+    if neighbours == "add-remove":
+        return _over_cells(sizes, used, blocks) if cells <= _FEW else None
+    if cells <= _PAIRS:
+        return _over_pairs(sizes, used, blocks)
+    spans = {id(f): Span.of(f) for block in blocks for f in block.factors}
+    if 2 ** len(used) * len(blocks) <= _WORK:
+        return _over_patterns(used, blocks, spans)
+    return _over_counts(used, blocks, spans)
+
+
+def _precision(block: Block) -> float:
+    return (block.multiplier / block.noise) ** 2
+
+
+def _over_cells(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]) -> float:
+    total = np.zeros([sizes[i] for i in used])
+    for block in blocks:
+        own = block.cell_changes(2) * _precision(block)
+        total += own.reshape([sizes[i] if i in block.attributes else 1 for i in used])
+    return float(total.max()) * (1 + _MARGIN)
+
+
+def _over_pairs(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Block]) -> float:
+    """Squared distances of all pairs of cells, from the joint Gram matrix."""
+    gram = np.zeros((1, 1))
+    for block in (b for b in blocks if b.attributes):  # the total is the same in all cells
+        factors = dict(zip(block.attributes, block.factors, strict=True))
+        own: npt.NDArray[Any] = np.full((1, 1), _precision(block))
+        for i in used:
+            n = sizes[i]
+            part = exact_gram(factors[i]) if i in factors else np.ones((n, n))
+            own = np.kron(own, part.astype(np.float64))
+        gram = gram + own
+    lengths = np.diagonal(gram)
+    largest = float((lengths[:, None] + lengths - 2 * gram).max())
+    return largest + _MARGIN * float(lengths.max())
+
+
+@dataclass(frozen=True)
+class Span:
+    """Ends of the inner products of a factor's columns: with themselves, and of different ones."""
+
+    shortest: float
+    longest: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, factor: Integers) -> Span:
+        """The span of one integer factor."""
+        gram = exact_gram(factor)
+        own = np.diagonal(gram)
+        others = gram[~np.eye(len(gram), dtype=bool)]
+        ends = (others.min(), others.max()) if others.size else (own.min(), own.max())
+        return cls(float(own.min()), float(own.max()), float(ends[0]), float(ends[1]))
+
+
+Ends = tuple[FloatArray, FloatArray]
+
+
+def _times(ends: Ends, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> Ends:
+    """The product of two intervals."""
+    corners = np.stack([a * b for a in ends for b in (low, high)])
+    return corners.min(axis=0), corners.max(axis=0)
+
+
+def _distance(spans: Sequence[Span], differ: Sequence[npt.NDArray[np.bool_]]) -> FloatArray:
+    """Largest squared distance of two columns of a block, for every pattern of difference."""
+    shape = np.broadcast_shapes(*(d.shape for d in differ)) if differ else (1,)
+    ends, touched = (np.ones(shape), np.ones(shape)), np.zeros(shape, dtype=bool)
+    for span, apart in zip(spans, differ, strict=True):
+        low = np.where(apart, span.least, span.shortest)
+        ends = _times(ends, low, np.where(apart, span.most, span.longest))
+        touched = touched | apart
+    longest = prod(span.longest for span in spans)
+    return np.where(touched, 2 * (longest - ends[0]) + 2 * _MARGIN * longest, 0.0)
+
+
+def pattern_distances(used: Sequence[int], block: Block, spans: Mapping[int, Span]) -> FloatArray:
+    """Squared distances of a block's columns, one for every set of attributes that differ."""
+    masks = np.arange(1, 2 ** len(used))
+    differs = {i: (masks >> position & 1).astype(bool) for position, i in enumerate(used)}
+    pairs = [
+        (spans[id(f)], differs[i])
+        for i, f in zip(block.attributes, block.factors, strict=True)
+        if i in differs
+    ]
+    found = _distance([span for span, _ in pairs], [differ for _, differ in pairs])
+    return np.broadcast_to(found, masks.shape)
+
+
+def _over_patterns(
+    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
+) -> float:
+    """The worst set of attributes in which two people differ."""
+    total = np.zeros(2 ** len(used) - 1)
+    for block in blocks:
+        total += _precision(block) * pattern_distances(used, block, spans)
+    return float(total.max(initial=0.0)) * (1 + _MARGIN)
+
+
+def _over_counts(
+    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
+) -> float | None:
+    """The worst number of differing attributes of each sort; blocks alike count as the heaviest."""
+    sorts = _sorts(used, blocks, spans)
+    if sorts is None:
+        return None
+    members = Counter(sorts[i] for i in used)
+    kinds = list(members)
+    patterns = np.array(list(product(*(range(members[k] + 1) for k in kinds))), dtype=np.int64)
+    by_table: dict[Table, float] = {}
+    for block in blocks:  # a table may be measured more than once
+        by_table[block.attributes] = by_table.get(block.attributes, 0.0) + _precision(block)
+    heaviest: dict[tuple[int, ...], float] = {}
+    for table, precision in by_table.items():
+        inside = Counter(sorts[i] for i in table)
+        key = tuple(inside[k] for k in kinds)
+        heaviest[key] = max(heaviest.get(key, 0.0), precision)
+    total = np.zeros(len(patterns))
+    for key, precision in heaviest.items():
+        for differing in product(*(range(count + 1) for count in key)):
+            ways = np.ones(len(patterns))
+            for column, kind in enumerate(kinds):
+                apart, alike = differing[column], key[column] - differing[column]
+                found = [
+                    comb(int(d), apart) * comb(members[kind] - int(d), alike)
+                    for d in range(members[kind] + 1)
+                ]
+                ways *= np.array(found, dtype=np.float64)[patterns[:, column]]
+            chosen = [(k, d < differing[c]) for c, k in enumerate(kinds) for d in range(key[c])]
+            distance = _distance([k for k, _ in chosen], [np.array([d]) for _, d in chosen])
+            total += precision * ways * float(distance[0])
+    return float(total.max()) * (1 + _MARGIN)
+
+
+def _sorts(
+    used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
+) -> dict[int, Span] | None:
+    """The one span of every attribute; None where they are too many or of several."""
+    found: dict[int, Span] = {}
+    for block in blocks:
+        for i, factor in zip(block.attributes, block.factors, strict=True):
+            if i in used and found.setdefault(i, spans[id(factor)]) != spans[id(factor)]:
+                return None
+    members = Counter(found.values())
+    work = prod(count + 1 for count in members.values()) * len(blocks)
+    return found if work <= _WORK else None

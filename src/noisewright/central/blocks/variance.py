@@ -1,0 +1,214 @@
+"""Exact variances of all answers from a block strategy and the law of its noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.overlap import subsets
+from noisewright.errors import TooLarge
+from noisewright.norm.factorization import without_offsets
+from noisewright.privacy.law import NoiseLaw
+from noisewright.workload import Explicit, Workload
+from noisewright.workload.base import FloatArray
+from noisewright.workload.quadratics import row_quadratics
+from noisewright.workload.tensor import apply_along_axes, kron_all
+from noisewright.workload.terms import Term
+
+_MOST_QUERIES = 2**28
+
+JOINT_LIMIT = 4096
+"""Cells up to which queries that are no product over attributes get exact variances."""
+
+
+def query_variances(
+    strategy: BlockStrategy, terms: Sequence[Term], law: NoiseLaw
+) -> list[FloatArray]:
+    """Variance of every answer, term by term: independent blocks add up."""
+    return _with_noise(strategy, terms, [drawn.variance for drawn in strategy.laws(law)])
+
+
+def _with_noise(
+    strategy: BlockStrategy, terms: Sequence[Term], variances: Sequence[float]
+) -> list[FloatArray]:
+    """Variance of every answer, when every block's noise has its own."""
+    queries = sum(term.queries for term in terms)
+    if queries > _MOST_QUERIES:
+        raise TooLarge(
+            f"{queries:.3g} queries have as many errors; they are listed up to {_MOST_QUERIES}; "
+            f"ask for fewer at once"
+        )
+    pairs = zip(strategy.blocks, variances, strict=True)
+    units = [np.asarray(variance / np.asarray(block.scales) ** 2) for block, variance in pairs]
+    quadratics = _Quadratics(strategy)
+    if strategy.overlap is not None:
+        components = strategy.overlap.component_variances([float(unit) for unit in units])
+        found = [_overlapping(term, components, quadratics) for term in terms]
+    else:
+        found = [_term_variances(strategy, term, units, quadratics) for term in terms]
+    # An answer that is free of noise has a variance of zero only up to rounding.
+    return [term.weight**2 * np.maximum(v, 0.0) for term, v in zip(terms, found, strict=True)]
+
+
+def mean_error(std: FloatArray, norm: float) -> float:
+    """The p-th mean over queries of the standard deviations."""
+    largest = float(std.max())
+    if norm == np.inf or largest == 0:
+        return largest
+    return float(largest * np.mean((std / largest) ** norm) ** (1 / norm))
+
+
+def unit_error(
+    strategy: BlockStrategy,
+    terms: Sequence[Term],
+    norm: float,
+    order: int,
+    neighbours: str = "add-remove",
+) -> float:
+    """p-th mean of the answers' deviations, in deviations of continuous noise at sensitivity one.
+
+    A total that nobody can change needs no noise.
+    """
+    free = neighbours == "replace-one"
+    variances = [b.noise**2 if b.attributes or not free else 0.0 for b in strategy.blocks]
+    std = np.sqrt(np.concatenate(_with_noise(strategy, terms, variances)))
+    return mean_error(std, norm) * strategy.sensitivity(order, neighbours)
+
+
+def _term_variances(
+    strategy: BlockStrategy, term: Term, units: Sequence[FloatArray], quadratics: _Quadratics
+) -> FloatArray:
+    total = np.zeros(term.queries)
+    for number in strategy.seen_by(term):
+        block = strategy.blocks[number]
+        if block.weights is not None:
+            total += _weighted_rows(strategy, block, term, units[number])
+            continue
+        scale = units[number] * quadratics.outside(block, term.attributes)
+        if term.factors is None:
+            covariances = [quadratics.covariance(block, i) for i in term.attributes]
+            total += scale * _joint(term.inner, covariances)
+            continue
+        product = np.ones(1)
+        for i, factor in zip(term.attributes, term.factors, strict=True):
+            part = quadratics.of_factor(block, i, factor)
+            product = np.multiply.outer(product, part).ravel()
+        total += scale * product
+    return total
+
+
+def _weighted_rows(
+    strategy: BlockStrategy, block: Block, term: Term, units: FloatArray
+) -> FloatArray:
+    """Variances from a block whose rows have variances of their own."""
+    inverses = dict(zip(block.attributes, strategy.inverses(block), strict=True))
+    back = [
+        inverses[i] if i in inverses else strategy.reference(i)[:, None] for i in term.attributes
+    ]
+    if term.factors is None:
+        _check_joint(term.inner)
+        joint = kron_all(back)
+        return row_quadratics(term.inner, (joint * units) @ joint.T)
+    rows = [np.asarray(f.matvec(e)) ** 2 for f, e in zip(term.factors, back, strict=True)]
+    return np.asarray(apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units))
+
+
+def _overlapping(
+    term: Term, components: Mapping[tuple[int, ...], float], quadratics: _Quadratics
+) -> FloatArray:
+    """Variances from whole tables: interactions of cells, each with a variance of its own."""
+    total = np.zeros(term.queries)
+    for part in subsets(term.attributes):
+        if part not in components:  # attributes of one value have no interactions
+            continue
+        if term.factors is None:
+            matrices = [quadratics.interaction(i, i in part) for i in term.attributes]
+            total += components[part] * _joint(term.inner, matrices)
+            continue
+        product = np.ones(1)
+        for i, factor in zip(term.attributes, term.factors, strict=True):
+            values = quadratics.of_interaction(i, i in part, factor)
+            product = np.multiply.outer(product, values).ravel()
+        total += components[part] * product
+    return total
+
+
+class _Quadratics:
+    """What a block's unit noise gives to the queries on one attribute; each is computed once."""
+
+    def __init__(self, strategy: BlockStrategy) -> None:
+        self.strategy = strategy
+        self._covariances: dict[tuple[int, int], FloatArray] = {}
+        self._parts: dict[tuple[int, int, int], FloatArray] = {}
+
+    def _measures(self, block: Block, attribute: int) -> int:
+        """A name for the matrix that measures the attribute; zero where the block sums it out."""
+        if attribute not in block.attributes:
+            return 0
+        return id(block.factors[block.attributes.index(attribute)])
+
+    def covariance(self, block: Block, attribute: int) -> FloatArray:
+        """Covariance over the attribute's cells."""
+        key = (attribute, self._measures(block, attribute))
+        if key not in self._covariances:
+            if key[1]:
+                place = block.attributes.index(attribute)
+                inverse = self.strategy.inverses(block)[place]
+                self._covariances[key] = inverse @ inverse.T
+            else:
+                reference = self.strategy.reference(attribute)
+                self._covariances[key] = np.outer(reference, reference)
+        return self._covariances[key]
+
+    def of_factor(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+        """Variances of all queries on the attribute."""
+        key = (attribute, self._measures(block, attribute), id(factor))
+        if key not in self._parts:
+            self._parts[key] = self._variances(block, attribute, factor)
+        return self._parts[key]
+
+    def _variances(self, block: Block, attribute: int, factor: Workload) -> FloatArray:
+        """Explicit rows from their images, whose squares keep twice the digits of a product.
+
+        Contrasts see no constants, so large ones are left out before they round.
+        """
+        if not isinstance(factor, Explicit) or attribute not in block.attributes:
+            return row_quadratics(factor, self.covariance(block, attribute))
+        place = block.attributes.index(attribute)
+        rows = factor if self.strategy.axes is None else without_offsets(factor)
+        images = rows.matvec(self.strategy.inverses(block)[place])
+        return np.asarray(np.einsum("ij,ij->i", images, images))
+
+    def interaction(self, attribute: int, inside: bool) -> FloatArray:
+        """Centring matrix inside an interaction, spreading evenly outside it."""
+        n = self.strategy.sizes[attribute]
+        return np.eye(n) - 1.0 / n if inside else np.full((n, n), 1.0 / n**2)
+
+    def of_interaction(self, attribute: int, inside: bool, factor: Workload) -> FloatArray:
+        """What an interaction gives to the queries on one attribute."""
+        key = (attribute, -1 - int(inside), id(factor))
+        if key not in self._parts:
+            self._parts[key] = row_quadratics(factor, self.interaction(attribute, inside))
+        return self._parts[key]
+
+    def outside(self, block: Block, attributes: tuple[int, ...]) -> float:
+        """Variance of the sums over attributes that the block measures and the table does not."""
+        pairs = zip(block.attributes, self.strategy.inverses(block), strict=True)
+        return prod(float((e.sum(axis=0) ** 2).sum()) for i, e in pairs if i not in attributes)
+
+
+def _joint(inner: Workload, covariances: list[FloatArray]) -> FloatArray:
+    _check_joint(inner)
+    return row_quadratics(inner, kron_all(covariances))
+
+
+def _check_joint(inner: Workload) -> None:
+    if inner.size > JOINT_LIMIT:
+        raise TooLarge(
+            f"queries over {inner.size} cells that are no product of attributes need a covariance "
+            f"over these cells; the limit is {JOINT_LIMIT}; ask them of fewer attributes"
+        )

@@ -1,0 +1,1 @@
+"""Strategies for Gaussian noise, one family a file, and the bounds that say how good they are."""

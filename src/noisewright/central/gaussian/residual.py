@@ -1,0 +1,247 @@
+"""Gaussian strategies for tables over many attributes: one block of contrasts per interaction.
+
+For tables of counts this is the residual basis of [008]. Only the marginal tables of the blocks are
+ever counted; no step visits the cells of the domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.grid import USUAL_BITS, contrast_bits
+from noisewright.central.blocks.variance import unit_error
+from noisewright.central.gaussian.mixed import MixedDesign, design
+from noisewright.central.gaussian.product_bounds import lower_bound
+from noisewright.central.gaussian.product_families import compile_family
+from noisewright.central.gaussian.products import Planned, fine_grid
+from noisewright.central.gaussian.replaced import FREE_NOISE, replaced_design, replaced_precisions
+from noisewright.central.gaussian.reweight import reweight
+from noisewright.norm.residual_basis import residual_plan
+from noisewright.workload import Identity, Stack, Total, Weighted, Workload, kron
+from noisewright.workload.base import FloatArray
+from noisewright.workload.terms import Term
+
+_MOST_BITS = 14
+_MOST_TABLES = 500_000
+
+
+def is_counts(terms: Sequence[Term]) -> bool:
+    """Whether every term is a table of plain counts."""
+    return all(
+        term.factors is not None and all(isinstance(f, Identity) for f in term.factors)
+        for term in terms
+    )
+
+
+def as_counts(terms: Sequence[Term]) -> list[Term] | None:
+    """All tables of counts that the terms ask for, totals over some attributes told apart.
+
+    None where anything else is asked. Rows may come in another order: for planning only.
+    """
+    found: list[Term] = []
+    for term in terms:
+        if term.factors is None:
+            return None
+        choices = [_choices(factor) for factor in term.factors]
+        if not all(choices) or len(found) + prod(map(len, choices)) > _MOST_TABLES:
+            return None
+        for chosen in product(*choices):
+            pairs = zip(term.attributes, term.factors, chosen, strict=True)
+            kept = [(i, Identity(factor.size)) for i, factor, (_, whole) in pairs if not whole]
+            attributes, factors = tuple(i for i, _ in kept), tuple(f for _, f in kept)
+            weight = term.weight * prod(w for w, _ in chosen)
+            inner = kron(list(factors)) if factors else Total(1)
+            found.append(Term(weight, attributes, inner, factors))
+    return found
+
+
+def _choices(factor: Workload) -> list[tuple[float, bool]]:
+    """Weighted counts (False) and totals (True) that a one-attribute workload stacks; or none."""
+    if isinstance(factor, Weighted):
+        return [(factor.weight * weight, whole) for weight, whole in _choices(factor.inner)]
+    if isinstance(factor, Stack):
+        parts = [_choices(part) for part in factor.parts]
+        return [choice for part in parts for choice in part] if all(parts) else []
+    if isinstance(factor, Identity | Total):
+        return [(1.0, isinstance(factor, Total))]
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A design for product queries and a lower bound on the error of any other."""
+
+    design: MixedDesign
+    bound: float
+    value: float
+    bits: int
+
+
+def certified_design(
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float,
+    neighbours: str = "add-remove",
+    total_bits: int = USUAL_BITS,
+) -> Certified:
+    """Axes and budget shares for product queries, queries that are none replaced by their cells."""
+    products = [as_product(term, sizes) for term in terms]
+    bits = contrast_bits(total_bits, products, sizes, _MOST_BITS)
+    if norm == 2:
+        found = design(compile_family(sizes, products), bits)
+        return Certified(found, lower_bound(found, neighbours), found.value, bits)
+    searched = reweight(products, sizes, norm, bits, neighbours)
+    return Certified(searched.design, searched.bound, searched.value, bits)
+
+
+def interaction_strategy(
+    terms: Sequence[Term],
+    sizes: tuple[int, ...],
+    norm: float,
+    certified: Certified | None = None,
+    neighbours: str = "add-remove",
+) -> Planned:
+    """The strategy of independent interaction blocks, with its certificate.
+
+    The best linear strategy at every norm for tables of counts, up to the solver's tolerance; near
+    it for other queries, with tables reweighted above norm 2. The certificate says how near.
+    """
+    counts = as_counts(terms)
+    if counts is not None:
+        return _counts(counts, sizes, norm, neighbours)
+    found = certified or certified_design(terms, sizes, norm, neighbours)
+    planned = _mixed(found) if neighbours == "add-remove" else _replaced(found, terms, norm)
+    if all(term.factors is not None for term in terms):
+        return planned
+    return _restated(planned, terms, norm)
+
+
+def as_product(term: Term, sizes: Sequence[int]) -> Term:
+    """A stand-in for queries that are no product: the cells they look at, as much variance."""
+    if term.factors is not None:
+        return term
+    factors = tuple(Identity(sizes[i]) for i in term.attributes)
+    weight = term.weight * float(np.sqrt(term.inner.gram().trace() / term.inner.size))
+    return Term(weight, term.attributes, kron(list(factors)), factors)
+
+
+def _restated(planned: Planned, terms: Sequence[Term], norm: float) -> Planned:
+    """Value for the queries really asked; the bound is that of the products among them."""
+    products = [term for term in terms if term.factors is not None]
+    bound = None
+    if products:
+        sizes, neighbours = planned.strategy.sizes, planned.neighbours
+        known = interaction_strategy(products, sizes, norm, None, neighbours).unit_bound
+        share = sum(t.queries for t in products) / sum(t.queries for t in terms)
+        bound = None if known is None else known * share ** (1 / norm)
+    value = unit_error(planned.strategy, terms, norm, 2, planned.neighbours)
+    return replace(planned, unit_value=value, unit_bound=bound)
+
+
+def _mixed(found: Certified) -> Planned:
+    design_ = found.design
+    pairs = zip(design_.family.blocks, design_.shares, strict=True)
+    return Planned(
+        _strategy(design_, [design_.noise(block, share) for block, share in pairs]),
+        found.value,
+        found.bound,
+        "weighted nuclear norm, product weights",
+        f"axes optimised for {len(design_.family.blocks)} interactions; within a factor "
+        f"{max(1.0, found.value / found.bound):.4f} of the lower bound",
+    )
+
+
+def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Planned:
+    """For replaced people: the better of two sorts of axes, and the better of their bounds."""
+    other = replaced_design(found.design, found.bits)
+    designs = [found.design] if other is None else [found.design, other]
+    strategies = [_replaced_strategy(design_) for design_ in designs]
+    values = [unit_error(s, terms, norm, 2, "replace-one") for s in strategies]
+    best = int(np.argmin(values))
+    bound: float | None = found.bound
+    if other is not None and norm == 2:
+        bound = max(found.bound, lower_bound(other, "replace-one"))
+    if any(term.factors is None for term in terms):
+        bound = None  # it is of the cells that stand in for queries which are no product
+    return Planned(
+        strategies[best],
+        values[best],
+        bound,
+        "nuclear norm weighted over pairs of cells",
+        f"axes optimised for {len(found.design.family.blocks)} interactions; the number of people "
+        f"is public",
+        "replace-one",
+    )
+
+
+def _replaced_strategy(design_: MixedDesign) -> BlockStrategy:
+    """The total for free, shares of the budget for what replaced people can change."""
+    whole = _strategy(design_, np.ones(len(design_.family.blocks))).blocks
+    places = [k for k, block in enumerate(whole) if block.attributes]
+    lengths = np.array([design_.noise(whole[k].attributes, 1.0) ** 2 for k in places])
+    gains = design_.variances[places] / lengths
+    units = [Block(whole[k].attributes, whole[k].factors) for k in places]
+    precisions = replaced_precisions(units, gains)
+    if precisions is None:
+        precisions = np.sqrt(gains / lengths)
+    noises = np.full(len(whole), FREE_NOISE)
+    noises[places] = 1 / np.sqrt(precisions)
+    return _unit_scaled(_strategy(design_, noises))
+
+
+def _unit_scaled(strategy: BlockStrategy) -> BlockStrategy:
+    """Noise scaled to sensitivity one under replaced people, and hardly any on their number."""
+    scale = strategy.sensitivity(2, "replace-one")
+    blocks = tuple(
+        replace(b, noise=b.noise * scale) if b.attributes else Block((), (), FREE_NOISE)
+        for b in strategy.blocks
+    )
+    return replace(strategy, blocks=blocks)
+
+
+def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str) -> Planned:
+    """Noise from the exact solution: a block's projection has covariance σ_T² on cells."""
+    tables, weights = [t.attributes for t in terms], [t.weight for t in terms]
+    solved = residual_plan(sizes, tables, weights, norm, neighbours=neighbours)
+    family = compile_family(sizes, terms)
+    found = design(family)
+    by_block = dict(zip(solved.blocks, np.sqrt(solved.block_variances), strict=True))
+    noises = [
+        float(by_block[b]) * _frame_scale(found, b) if b in by_block else FREE_NOISE
+        for b in family.blocks
+    ]
+    strategy, value = _strategy(found, noises), solved.value
+    if neighbours == "replace-one":
+        value *= strategy.sensitivity(2, neighbours)
+        strategy = _unit_scaled(strategy)
+    return Planned(
+        strategy,
+        value,
+        solved.lower_bound,
+        "closed form in the interaction basis" if norm == 2 else "dual weights per table",
+        f"best linear strategy for {len(terms)} tables" if solved.converged else "iteration limit",
+        neighbours,
+    )
+
+
+def _frame_scale(found: MixedDesign, block: tuple[int, ...]) -> float:
+    """√ of the eigenvalue of ⊗CᵀC on the interaction: C is a tight frame."""
+    sizes = [found.family.sizes[i] for i in block]
+    lengths = [found.axis(i).length for i in block]
+    return prod(float(np.sqrt(y * n / (n - 1))) for n, y in zip(sizes, lengths, strict=True))
+
+
+def _strategy(found: MixedDesign, noises: Sequence[float] | FloatArray) -> BlockStrategy:
+    blocks = []
+    for attributes, noise in zip(found.family.blocks, noises, strict=True):
+        factors = tuple(found.axis(i).contrasts for i in attributes)
+        multiplier = fine_grid(factors)
+        blocks.append(Block(attributes, factors, float(noise) * multiplier, multiplier))
+    return BlockStrategy(found.family.sizes, tuple(blocks))

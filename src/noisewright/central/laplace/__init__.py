@@ -1,0 +1,1 @@
+"""Strategies for pure privacy, where L1 sensitivity decides, and their bounds."""

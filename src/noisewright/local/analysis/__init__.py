@@ -1,0 +1,1 @@
+"""What reports say about the histogram, and how wrong the answers are."""

@@ -1,0 +1,138 @@
+"""What a strategy costs on a workload: reach, variances, covariance and people needed.
+
+Every figure is per person unless a histogram is given, exact for the chances that clients use, and
+follows from the score and the information matrix alone (MATH: V = W X⁺ S, see `strategy`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.offsets import squared_norm, without_offsets
+from noisewright.local.strategy import IndexStrategy, Strategy
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.gram import Gram
+
+_MATRIX_ENTRIES = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """The error of one strategy on one workload. Raises `OutOfReach` when it cannot answer it."""
+
+    strategy: Strategy
+    workload: Workload
+    known_gram: Gram | None = None
+    """The Gram matrix of the queries up to a constant each, where it is known already."""
+
+    def __post_init__(self) -> None:
+        if self.workload.size != self.strategy.size:
+            raise InvalidParameter(
+                "workload",
+                self.workload.brief(),
+                f"has {self.workload.size} cells where the strategy has {self.strategy.size}",
+                "plan a strategy for this workload",
+            )
+        self.strategy.check_reach(self.questions)
+
+    @cached_property
+    def questions(self) -> Workload:
+        """The queries up to a constant each; as they are for strategies that go by tables."""
+        return without_offsets(self.workload) if self.strategy.lists_cells else self.workload
+
+    @cached_property
+    def gram(self) -> Gram:
+        """Gram matrix of the queries up to a constant each."""
+        return self.known_gram or table_gram(self.workload)
+
+    @cached_property
+    def type_variances(self) -> FloatArray:
+        """Variance that one person of each type adds to all answers together."""
+        return self.strategy.type_variances(self.gram)
+
+    @cached_property
+    def _by_questions(self) -> tuple[float, float] | None:
+        return self.strategy.total_variances(self.workload)
+
+    @cached_property
+    def worst_case(self) -> float:
+        """Largest of them: no data set of N people has a total variance above N times this."""
+        if self._by_questions is not None:
+            return self._by_questions[0]
+        if self._plainly("worst_variance"):
+            return float(self.type_variances.max())
+        return self.strategy.worst_variance(self.gram)
+
+    @cached_property
+    def average_case(self) -> float:
+        """Their mean over types."""
+        if self._by_questions is not None:
+            return self._by_questions[1]
+        if self._plainly("average_variance"):
+            return float(self.type_variances.mean())
+        return self.strategy.average_variance(self.gram)
+
+    def _plainly(self, name: str) -> bool:
+        """Whether the strategy follows from its type variances, which are then worked out once."""
+        return getattr(type(self.strategy), name) is getattr(Strategy, name)
+
+    def total_variance(self, histogram: FloatArray) -> float:
+        """Variance of all answers together on one histogram of people."""
+        return float(self.type_variances @ check_histogram(histogram, self.strategy.size))
+
+    @property
+    def objective(self) -> float:
+        """L = n·(mean variance) + ‖W‖_F²: tr[(Qᵀ D⁻¹ Q)⁺ M] with D = Diag(Q1) at an even prior."""
+        return self.strategy.size * self.average_case + squared_norm(self.workload)
+
+    def sample_complexity(self, alpha: float = 0.01) -> float:
+        """People needed for a worst-case variance of `alpha` per query, of proportions."""
+        return self.worst_case / (self.workload.queries * check_alpha(alpha))
+
+    def query_variances(self, histogram: FloatArray) -> FloatArray:
+        """Variance of each answer on one histogram of people."""
+        x = check_histogram(histogram, self.strategy.size)
+        return self.strategy.query_variances(self.questions, x)
+
+    def covariance(self, histogram: FloatArray) -> FloatArray:
+        """Covariance of all answers on one histogram of people, dense."""
+        x = check_histogram(histogram, self.strategy.size)
+        w = self.questions.dense()
+        if w.shape[0] ** 2 > _MATRIX_ENTRIES:
+            raise TooLarge(f"a covariance of {w.shape[0]} answers is too large; use variances")
+        return np.asarray(w @ self.strategy.covariance(x) @ w.T)
+
+    def reconstruction(self) -> FloatArray:
+        """V with W = VQ: what each report adds to each answer, dense."""
+        if not isinstance(self.strategy, IndexStrategy):
+            raise TooLarge(f"the reports of {self.strategy.kind} are too many to be listed")
+        if type(self.strategy).score is IndexStrategy.score:
+            q = self.strategy.dense()
+            scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
+            columns = self.strategy.information.solve(scores.T)
+        else:  # a coarser statistic, or a faster one: ask it what each report adds
+            reports = np.eye(self.strategy.counters, dtype=np.int64)
+            columns = np.stack([self.strategy.estimate(one, 1) for one in reports], axis=1)
+        return np.asarray(self.workload.matvec(columns))
+
+
+def check_alpha(alpha: float) -> float:
+    """Refuse a variance target that is not a positive number."""
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise InvalidParameter("alpha", alpha, "must be > 0", "0.01 is customary")
+    return float(alpha)
+
+
+def check_histogram(histogram: FloatArray, size: int) -> FloatArray:
+    """Non-negative finite counts, one per type."""
+    x = np.asarray(histogram, dtype=np.float64)
+    if x.shape != (size,) or not np.isfinite(x).all() or x.min(initial=0.0) < 0:
+        raise InvalidParameter(
+            "histogram", f"array of shape {x.shape}", f"must be {size} finite counts >= 0"
+        )
+    return x

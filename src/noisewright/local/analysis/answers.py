@@ -1,0 +1,215 @@
+"""From statistics of reports to answers: unbiased, with errors, and made to make sense on request.
+
+Unbiased answers may be negative or fit no table of people. The histogram of non-negative counts
+that agrees best with them is offered beside; intervals always stay around the unbiased answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
+from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
+from noisewright.local.analysis.variances import (
+    joint_multiplier,
+    query_variances,
+    sampling_variances,
+    worst_query_variances,
+)
+from noisewright.local.composed.table_strategy import TableData, TableStrategy
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.strategy import IntArray, Strategy
+from noisewright.workload.base import FloatArray, Workload
+
+Errors = Literal["plug-in", "worst"]
+
+_MEDIAN_PRICE = float(np.sqrt(np.pi / 2))
+"""Standard error of a median of many means over that of their mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Answers in counts of people. `centre` holds the unbiased ones, about which intervals lie."""
+
+    answers: FloatArray
+    centre: FloatArray
+    std: FloatArray
+    halfwidth: FloatArray
+    simultaneous_halfwidth: FloatArray
+    people: int
+    histogram: FloatArray | None
+    """Estimated counts per cell, where the domain is small enough to list."""
+
+
+def estimate(
+    workload: Workload,
+    aggregate: Aggregate,
+    *,
+    level: float = 0.95,
+    errors: Errors = "plug-in",
+    population: bool = False,
+    non_negative: bool = False,
+) -> Estimates:
+    """Answers to a workload within the strategy's reach.
+
+    With several groups in the aggregate, answers are medians over groups. `errors` says at which
+    data standard errors are taken: at the estimated histogram, or at the worst one for each query.
+    With `population` they also cover the drawing of these people from a large population. With
+    `non_negative` the answers are those of the best-fitting table of people, or over domains too
+    large for one, of marginal tables that are not negative and agree where they overlap.
+    """
+    strategy, people = aggregate.format.strategy, _checked_people(aggregate)
+    if errors not in ("plug-in", "worst"):
+        raise InvalidParameter("errors", errors, "must be 'plug-in' or 'worst'")
+    strategy.check_reach(workload)
+    known = _known(strategy, workload, aggregate)
+    variances = known.variances(errors)
+    if population:
+        variances = variances + known.sampling()
+    price = _MEDIAN_PRICE if aggregate.groups > 1 else 1.0
+    std = price * np.sqrt(np.maximum(variances, 0.0))
+    answers, histogram = known.fitted(std) if non_negative else (known.centre, known.histogram)
+    return Estimates(
+        answers=answers,
+        centre=known.centre,
+        std=std,
+        halfwidth=normal_multiplier(level) * std,
+        simultaneous_halfwidth=known.joint(level, population) * std,
+        people=people,
+        histogram=histogram,
+    )
+
+
+def distribution(aggregate: Aggregate) -> FloatArray:
+    """The share of people in every cell: none negative, summing to one."""
+    strategy, people = aggregate.format.strategy, _checked_people(aggregate)
+    if not strategy.lists_cells:
+        raise TooLarge(f"a distribution over {strategy.size:.3g} cells is too long; ask for tables")
+    groups, scales = _groups(aggregate)
+    cells = _median([strategy.estimate(*group) for group in groups], scales)
+    return project_to_total(cells, float(people)) / people
+
+
+def _checked_people(aggregate: Aggregate) -> int:
+    if aggregate.people == 0:
+        aside = [
+            f"{n} {reason.replace('_', ' ')}" for reason, n in aggregate.set_aside.items() if n
+        ]
+        told = f"set aside: {', '.join(aside)}" if aside else "collect reports first"
+        raise InvalidParameter("reports", 0, "hold no valid report of this plan", told)
+    return aggregate.people
+
+
+class _Known(Protocol):
+    """What reports say: unbiased answers, their errors, and answers that make sense together."""
+
+    @property
+    def centre(self) -> FloatArray: ...
+
+    @property
+    def histogram(self) -> FloatArray | None: ...
+
+    def variances(self, errors: Errors) -> FloatArray: ...
+
+    def sampling(self) -> FloatArray: ...
+
+    def joint(self, level: float, population: bool) -> float: ...
+
+    def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]: ...
+
+
+def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Known:
+    """Over all cells, or table by table; of all reports, or medians over groups."""
+    groups, scales = _groups(aggregate)
+    people = aggregate.people
+    if isinstance(strategy, TableStrategy) and strategy.by_tables:
+        parts = [TableData.estimated(strategy, workload, *group) for group in groups]
+        centre = _median([part.answers() for part in parts], scales)
+        blocks = parts[0].tables
+        tables = {b: _median([part.tables[b] for part in parts], scales) for b in blocks}
+        data = replace(parts[0], people=people, tables=tables)
+        return _KnownTables(centre, data, workload)
+    cells = [strategy.estimate(*group) for group in groups]
+    answers = [np.asarray(workload.matvec(x), dtype=np.float64) for x in cells]
+    centre, histogram = _median(answers, scales), _median(cells, scales)
+    return _KnownCells(centre, histogram, strategy, workload, people)
+
+
+def _groups(aggregate: Aggregate) -> tuple[list[tuple[IntArray, int]], FloatArray]:
+    """Statistics and people of every group that has any, and what scales it to all people."""
+    filled = np.flatnonzero(aggregate.group_people)
+    groups = [(aggregate.tally[g], int(aggregate.group_people[g])) for g in filled]
+    return groups, aggregate.people / aggregate.group_people[filled]
+
+
+def _median(parts: list[FloatArray], scales: FloatArray) -> FloatArray:
+    if len(parts) == 1:
+        return np.asarray(parts[0] * scales[0])
+    return np.asarray(np.median([s * part for s, part in zip(scales, parts, strict=True)], axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownCells:
+    """Estimates over all cells."""
+
+    centre: FloatArray
+    histogram: FloatArray
+    strategy: Strategy
+    workload: Workload
+    people: int
+
+    @cached_property
+    def _likely(self) -> FloatArray:
+        return project_to_total(self.histogram, float(self.people))
+
+    def variances(self, errors: Errors) -> FloatArray:
+        if errors == "worst":
+            return worst_query_variances(self.strategy, self.workload, self.people)
+        return query_variances(self.strategy, self.workload, self.people, self._likely)
+
+    def sampling(self) -> FloatArray:
+        return sampling_variances(self.strategy, self.workload, self.people, self._likely)
+
+    def joint(self, level: float, population: bool) -> float:
+        likely = None if population else self._likely
+        return joint_multiplier(self.strategy, self.workload, likely, level)
+
+    def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        # Answers known exactly follow from the number of people, which the fit keeps anyway.
+        largest = max(float(std.max()), np.finfo(float).tiny)
+        weighted = np.where(std > 1e-6 * largest, std, largest)
+        total = float(self.people)
+        fit = nonnegative_histogram(self.workload, self.centre, weighted, total=total).histogram
+        return np.asarray(self.workload.matvec(fit), dtype=np.float64), fit
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownTables:
+    """Estimates table by table."""
+
+    centre: FloatArray
+    data: TableData
+    workload: Workload
+    histogram: FloatArray | None = None
+
+    def variances(self, errors: Errors) -> FloatArray:
+        worst = errors == "worst"
+        try:
+            return self.data.worst_variances() if worst else self.data.likely().variances()
+        except TooLarge:
+            formula = worst_query_variances if worst else query_variances
+            return formula(self.data.strategy, self.workload, self.data.people)
+
+    def sampling(self) -> FloatArray:
+        return self.data.likely().sampling_variances()
+
+    def joint(self, level: float, population: bool) -> float:
+        return sidak_multiplier(len(self.centre), level)
+
+    def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        return self.data.fitted().answers(), None

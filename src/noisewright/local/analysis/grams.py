@@ -1,0 +1,139 @@
+"""Gram matrices of what is asked, in the form that strategies and bounds read.
+
+This is where the local model takes in a workload: constants of queries are taken off first (see
+`offsets`), tables of counts get their marginal form, and factors are brought out of products, so
+that equal workloads have equal Gram matrices.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import isfinite, log2, prod
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.analysis.offsets import without_offsets, zero_gram
+from noisewright.local.strategy import LARGEST_VECTOR
+from noisewright.workload.algebra import Stack, Weighted
+from noisewright.workload.atoms import Identity
+from noisewright.workload.base import Workload
+from noisewright.workload.gram import DenseGram, Gram, KronGram, MarginalGram, ScaledGram, SumGram
+from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
+from noisewright.workload.terms import terms
+
+_MOST_TABLES = 2**12
+_LARGEST = 1e150  # products of two Gram matrices must neither overflow nor vanish
+
+
+def table_gram(workload: Workload) -> Gram:
+    """The Gram matrix of the queries up to a constant each, tables of counts in marginal form."""
+    try:
+        gram = normal_form(_gram(without_offsets(workload)))
+        scale = mean_square(gram)
+    except OverflowError:
+        scale = float("inf")
+    vanished = scale == 0 and not _known(without_offsets(workload))
+    if vanished or not isfinite(scale) or 0 < scale < 1 / _LARGEST or scale > _LARGEST:
+        raise InvalidParameter(
+            "workload",
+            workload.brief(),
+            "has entries whose squares leave the range of double precision",
+            "multiply all queries by a constant that brings them near one",
+        )
+    return gram
+
+
+def _known(asked: Workload) -> bool:
+    """Whether all answers follow from the number of people: tried on people who sum to nobody."""
+    if asked.size > LARGEST_VECTOR:
+        return True
+    people = np.random.default_rng(0).integers(-9, 10, asked.size).astype(np.float64)
+    people[0] -= people.sum()
+    return not np.any(asked.matvec(people))
+
+
+def normalised(gram: Gram) -> tuple[float, Gram]:
+    """A factor and a matrix of the same product, which no factor of the queries changes."""
+    scale, inner = _split(normal_form(gram))
+    if scale == 0.0:
+        return 1.0, gram
+    if isinstance(inner, DenseGram):
+        unit = 2.0 ** round(log2(mean_square(inner) or 1.0))  # divides without rounding
+        return scale * unit, DenseGram(inner.matrix / unit)
+    return scale, inner
+
+
+def mean_square(gram: Gram) -> float:
+    """Σ_u M_uu/n, however many cells there are."""
+    if isinstance(gram, ScaledGram):
+        return gram.scale * mean_square(gram.inner)
+    if isinstance(gram, KronGram):
+        return prod(map(mean_square, gram.factors))
+    if isinstance(gram, SumGram):
+        return sum(map(mean_square, gram.parts))
+    if isinstance(gram, MarginalGram):
+        return float(sum(gram.weights.values()))
+    return gram.trace() / gram.size
+
+
+def normal_form(gram: Gram) -> Gram:
+    """The same matrix with all factors brought out of products, and without parts that are zero."""
+    if isinstance(gram, ScaledGram):
+        return _scaled(gram.scale, normal_form(gram.inner))
+    if isinstance(gram, KronGram):
+        scales, factors = zip(*(_split(normal_form(f)) for f in gram.factors), strict=True)
+        return _scaled(prod(scales), KronGram(factors))
+    if isinstance(gram, SumGram):
+        parts = [part for part in map(normal_form, gram.parts) if _split(part)[0] > 0]
+        if not parts:
+            return zero_gram(gram.size)
+        return parts[0] if len(parts) == 1 else SumGram(tuple(parts))
+    return gram
+
+
+def _split(gram: Gram) -> tuple[float, Gram]:
+    return (gram.scale, gram.inner) if isinstance(gram, ScaledGram) else (1.0, gram)
+
+
+def _scaled(factor: float, gram: Gram) -> Gram:
+    own, inner = _split(gram)
+    if factor * own == 0.0:
+        return zero_gram(gram.size)
+    return inner if factor * own == 1.0 else ScaledGram(factor * own, inner)
+
+
+def _gram(workload: Workload) -> Gram:
+    sizes = _attribute_sizes(workload)
+    if sizes is None:
+        return workload.gram()
+    if isinstance(workload, AllMarginals):
+        if 2 ** len(sizes) > _MOST_TABLES:
+            return workload.gram()
+        everything = range(len(sizes))
+        subsets = [t for k in range(len(sizes) + 1) for t in combinations(everything, k)]
+        return _marginal(sizes, dict.fromkeys(subsets, 1.0))
+    weights: dict[tuple[int, ...], float] = {}
+    for term in terms(workload, sizes):
+        if term.factors is None or not all(isinstance(f, Identity) for f in term.factors):
+            return workload.gram()
+        table = tuple(sorted(term.attributes))
+        weights[table] = weights.get(table, 0.0) + term.weight**2
+    return _marginal(sizes, weights)
+
+
+def _marginal(sizes: tuple[int, ...], weights: dict[tuple[int, ...], float]) -> Gram:
+    """Tables that hold a single cell are totals, which are known."""
+    told = {t: w for t, w in weights.items() if any(sizes[i] > 1 for i in t)}
+    return MarginalGram(sizes, told) if told else zero_gram(prod(sizes))
+
+
+def _attribute_sizes(workload: Workload) -> tuple[int, ...] | None:
+    if isinstance(workload, Marginals | OnAttributes | AllMarginals):
+        return workload.sizes
+    if isinstance(workload, Weighted):
+        return _attribute_sizes(workload.inner)
+    if isinstance(workload, Stack):
+        found = {_attribute_sizes(part) for part in workload.parts}
+        return found.pop() if len(found) == 1 else None
+    return None

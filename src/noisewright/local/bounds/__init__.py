@@ -1,0 +1,1 @@
+"""How few people could do: floors under every strategy, each with its proof."""

@@ -1,0 +1,195 @@
+"""Lower bounds: what no ε-LDP strategy with an unbiased linear estimate can beat.
+
+For a distribution π over types, Y = Π^{1/2} X Π^{1/2} fixes √π and has trace at most 1 + c, since a
+variable in [z, e^ε z] has second moment at most 1 + sinh²(ε/2) times its squared mean. Minimising
+tr(Π^{1/2} M Π^{1/2} Y⁻¹) under those two conditions bounds every strategy's mean second moment,
+hence its objective, and less Σπ‖We_u‖² its worst-case variance.
+
+Queries count up to a constant each (see `offsets`). Every bound is rounded down: eigenvalues by
+what rounding may have added to them (`spectrum.lowered`), and the bound itself by `MARGIN` of the
+two numbers whose difference it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, expm1, sinh
+
+import numpy as np
+
+from noisewright.errors import NoisewrightError
+from noisewright.local.analysis.analysis import check_alpha
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.offsets import squared_norm
+from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.transform.spectrum import centred_spectrum, lowered
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.gram import Gram, MarginalGram
+
+MARGIN = 2.0**-40
+"""Share of the numbers in a bound by which it is rounded down: their own rounding, on up to 4096
+cells, is below a quarter of it."""
+
+_SLACK = 1e-9
+_LEAST_SHARE = 1e-12
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """Floors under unbiased linear estimates from any ε-LDP strategy on a workload, per person.
+
+    `variance` is the floor under the worst-case variance of all answers together (under the mean
+    variance as well, where the distribution it was proved with is even), `mean_square` what
+    the second moment exceeds it by: the mean of ‖We_u‖² over that distribution.
+    """
+
+    variance: float
+    mean_square: float
+    size: int
+    queries: int
+
+    @property
+    def second_moment(self) -> float:
+        """Floor under the second moment of what a person adds."""
+        return self.variance + self.mean_square
+
+    @property
+    def objective(self) -> float:
+        """Floor under the average-case objective L (for the uniform distribution)."""
+        return self.size * self.second_moment
+
+    def sample_complexity(self, alpha: float = 0.01) -> float:
+        """Floor under the number of people for a variance of `alpha` per query."""
+        return max(self.variance, 0.0) / (self.queries * check_alpha(alpha))
+
+    def ratio(self, variance: float) -> float | None:
+        """A strategy's variance over the floor; None where the floor says nothing."""
+        return proven_ratio(variance, self.variance)
+
+
+def proven_ratio(variance: float, floor: float) -> float | None:
+    """What a strategy costs over a proven floor, or None where the floor says nothing.
+
+    A strategy below a floor means that one of the two figures is wrong: no output may hold either.
+    """
+    if not variance >= floor * (1 - _SLACK):
+        raise NoisewrightError(
+            f"internal error: a variance of {variance!r} lies below its proven floor {floor!r}; "
+            f"please report the workload and epsilon"
+        )
+    return variance / floor if floor > 0 else None
+
+
+def rounded_down(moment: float, mean_square: float, total: float) -> float:
+    """moment − mean_square, both at least zero, less all that rounding may have added.
+
+    `total` is the size of the numbers that `mean_square` itself is the difference of.
+    """
+    return moment - mean_square - MARGIN * (moment + total)
+
+
+def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
+    """C_n(ε): the largest variance of a row in [1, e^ε]^n over its squared mean.
+
+    A row with d high entries out of n gives n(n−d+d·e^{2ε})/(n−d+d·e^ε)² − 1; the best d is one
+    of the two whole numbers around n/(1+e^ε), unless `high` fixes it.
+    """
+    near = int(size / (1.0 + exp(epsilon)))
+    candidates = {min(near + k, size) for k in (0, 1)} if high is None else {high}
+    # As a variance, (d/n)(1−d/n) r², it is free of cancellation at small ε.
+    r = expm1(epsilon)
+    return max((d / size) * (1 - d / size) * (r / (1 + r * d / size)) ** 2 for d in candidates)
+
+
+def lower_bound(workload: Workload, epsilon: float, gram: Gram | None = None) -> LowerBound:
+    """The bound for the uniform distribution, with the exact finite-n constant."""
+    n, gram = workload.size, gram or table_gram(workload)
+    limit = contrast_limit(n, check_epsilon(epsilon))
+    nuclear = centred_spectrum(gram).nuclear / n**0.5
+    spread = nuclear**2 / limit if limit > 0 else 0.0
+    return off_the_total(workload, gram, spread)
+
+
+def off_the_total(workload: Workload, gram: Gram, moment: float) -> LowerBound:
+    """From a floor under the second moment, less that of the total, which is known."""
+    n = workload.size
+    together = gram.trace() / n
+    floor = rounded_down(moment, max(together - _mean_answer(gram), 0.0), together)
+    return LowerBound(floor, squared_norm(workload) / n, n, workload.queries)
+
+
+def _mean_answer(gram: Gram) -> float:
+    """‖Wπ‖² for uniform π."""
+    if isinstance(gram, MarginalGram):  # no vector over the cells of a large domain
+        return gram.eigenvalue(()) / gram.size
+    ones = np.ones(gram.size)
+    return float(ones @ gram.matvec(ones)) / gram.size**2
+
+
+def prior_bound(
+    workload: Workload, epsilon: float, prior: FloatArray, gram: Gram | None = None
+) -> LowerBound:
+    """The bound for any distribution π over types: a floor under the worst case only."""
+    m, weights = (gram or table_gram(workload)).dense(), np.asarray(prior, dtype=np.float64)
+    centred, limit = _centred(m, weights), sinh(check_epsilon(epsilon) / 2) ** 2
+    root = np.sqrt(weights)
+    values = np.linalg.eigvalsh(root[:, None] * centred * root)
+    nuclear = float(np.sqrt(lowered(values, float(np.diagonal(m) @ weights))).sum())
+    mean_square = max(float(weights @ np.diagonal(centred)), 0.0)
+    floor = rounded_down(nuclear**2 / limit, mean_square, float(weights @ np.diagonal(m)))
+    asked = float(weights @ workload.gram().diagonal())
+    return LowerBound(floor, asked, workload.size, workload.queries)
+
+
+def optimised_prior(
+    workload: Workload, epsilon: float, iterations: int = 40
+) -> tuple[LowerBound, FloatArray]:
+    """The largest bound found over distributions, by multiplicative ascent, and where it is.
+
+    Any distribution gives a valid bound, so stopping early costs tightness, never truth.
+    """
+    m = table_gram(workload).dense()
+    prior = np.full(workload.size, 1.0 / workload.size)
+    value, gradient = _prior_value(m, prior, check_epsilon(epsilon))
+    step = 1.0
+    for _ in range(iterations):
+        scale = max(float(np.abs(gradient - prior @ gradient).max()), np.finfo(float).tiny)
+        trial = _moved(prior, step * (gradient - prior @ gradient) / scale)
+        trial_value, trial_gradient = _prior_value(m, trial, epsilon)
+        if trial_value > value:
+            prior, value, gradient, step = trial, trial_value, trial_gradient, step * 1.3
+        else:
+            step /= 3.0
+            if step < 1e-4:
+                break
+    return prior_bound(workload, epsilon, prior), prior
+
+
+def _moved(prior: FloatArray, logs: FloatArray) -> FloatArray:
+    """π·exp(logs) as a distribution, in which no type fades so far that its slope overflows."""
+    moved = prior * np.exp(logs - logs.max())
+    moved = np.maximum(moved / moved.sum(), _LEAST_SHARE)
+    return np.asarray(moved / moved.sum())
+
+
+def _prior_value(m: FloatArray, prior: FloatArray, epsilon: float) -> tuple[float, FloatArray]:
+    """Worst-case floor at π and its gradient.
+
+    ‖W Π^{1/2}(I − √π√πᵀ)‖_* = ‖(W − Wπ1ᵀ)Π^{1/2}‖_*, whose derivative in π_u is
+    Σ_k s_k V_uk² / (2π_u): moving the centre Wπ has no first-order effect.
+    """
+    centred = _centred(m, prior)
+    root = np.sqrt(prior)
+    values, vectors = np.linalg.eigh(root[:, None] * centred * root[None, :])
+    s = np.sqrt(np.where(values > 1e-13 * values[-1], values, 0.0))
+    nuclear, limit = float(s.sum()), sinh(epsilon / 2) ** 2
+    diagonal = np.diagonal(centred)
+    value = nuclear**2 / limit - float(prior @ diagonal)
+    slope = (vectors**2 @ s) / np.maximum(prior, np.finfo(float).tiny)
+    return value, nuclear * slope / limit - diagonal
+
+
+def _centred(m: FloatArray, prior: FloatArray) -> FloatArray:
+    """(I − π1ᵀ) M (I − 1πᵀ): the Gram matrix of W − Wπ1ᵀ."""
+    mean = m @ prior
+    return np.asarray(m - mean[:, None] - mean[None, :] + prior @ mean)

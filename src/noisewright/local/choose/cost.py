@@ -1,0 +1,129 @@
+"""What a local mechanism costs on a workload, and what no unbiased linear estimate can beat."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from noisewright.bound_class import BoundClass
+from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.best import PRIOR_CELLS, Certificate, best_certificate
+from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior, proven_ratio
+from noisewright.workload.base import FloatArray, Workload
+
+ALPHA = 0.01
+"""The normalised variance at which people are counted unless told otherwise."""
+
+
+@dataclass(frozen=True)
+class LocalComparison:
+    """One mechanism's cost on a workload; `refusal` says in words why it does not apply."""
+
+    mechanism: str
+    epsilon: float
+    objective: float | None = None
+    objective_lower_bound: float | None = None
+    sample_complexity: float | None = None
+    sample_complexity_lower_bound: float | None = None
+    ratio: float | None = None
+    two_valued: bool | None = None
+    seconds: float = 0.0
+    refusal: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: str,
+        epsilon: float,
+        analysis: Analysis,
+        bound: LowerBound | None,
+        seconds: float,
+        alpha: float = ALPHA,
+    ) -> LocalComparison:
+        """The cost of a strategy, against a bound where one is known and says anything.
+
+        The bounds are for ε alone: a strategy that also takes a δ is outside their class, and can
+        need fewer people.
+        """
+        bound = None if analysis.strategy.delta else bound
+        if bound is not None:
+            proven_ratio(analysis.objective, bound.objective)
+        needed = analysis.sample_complexity(alpha)
+        floor = None if bound is None else bound.sample_complexity(alpha)
+        return cls(
+            mechanism=mechanism,
+            epsilon=epsilon,
+            objective=analysis.objective,
+            objective_lower_bound=None if bound is None else bound.objective,
+            sample_complexity=needed,
+            sample_complexity_lower_bound=floor,
+            ratio=None if bound is None else bound.ratio(analysis.worst_case),
+            two_valued=analysis.strategy.two_valued,
+            seconds=seconds,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+        figures = {name: value for name, value in asdict(self).items() if name != "refusal"}
+        return figures | {"bound_class": self.bound_class}
+
+    @property
+    def bound_class(self) -> BoundClass | None:
+        """The methods that the lower bounds limit, or None where there are none."""
+        return None if self.objective_lower_bound is None else BoundClass.UNBIASED
+
+
+def known_bound(workload: Workload, epsilon: float) -> LowerBound | None:
+    """The lower bound for the uniform distribution, or None where no closed form is known."""
+    try:
+        return lower_bound(workload, epsilon, table_gram(workload))
+    except NoisewrightError:
+        return None
+
+
+def best_known(workload: Workload, epsilon: float) -> Certificate | None:
+    """The highest bound that is quick to find, with its proof, or None where none is known."""
+    return best_certificate(workload, epsilon, table_gram(workload))
+
+
+def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
+    """The highest bound over distributions tried, or None where trying them would take long."""
+    if not 2 <= workload.size <= PRIOR_CELLS:
+        return None
+    even = lower_bound(workload, epsilon)
+    best = optimised_prior(workload, epsilon)[0]
+    return max(even, best, key=lambda bound: bound.variance)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalForecast:
+    """Errors in counts of people, for so many people spread evenly over the cells.
+
+    `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
+    once. `worst_rmse` is the root mean square error on the worst table of as many people.
+    """
+
+    people: int
+    std: FloatArray
+    halfwidth: FloatArray
+    simultaneous_halfwidth: FloatArray
+    rmse: float
+    max: float
+    worst_rmse: float
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that fit on a line."""
+        names = ("people", "rmse", "max", "worst_rmse")
+        return {name: getattr(self, name) for name in names}
+
+
+def check_people(people: int | None) -> int:
+    """A whole number of people."""
+    whole = isinstance(people, int | np.integer) and not isinstance(people, bool)
+    if people is None or not whole or people < 1:
+        raise InvalidParameter("people", people, "must be a whole number >= 1", "say how many")
+    return int(people)

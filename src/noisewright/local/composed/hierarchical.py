@@ -1,0 +1,193 @@
+"""Hierarchical [031]: a histogram mechanism on each level of a tree of blocks, well weighted.
+
+In the notation of `tree`, λ_l = Σ_{j<=l} p_j a_j w_j for levels weighted by p with mechanisms of
+contrast a: the best weights follow from traces of the Gram matrix alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.information import Information
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.tree import (
+    SummedGram,
+    TreeInformation,
+    block_traces,
+    has_closed_form,
+)
+from noisewright.local.fixedpoint import check_epsilon, whole_weights
+from noisewright.local.histogram.centred import CentredStrategy, check_cells
+from noisewright.local.histogram.hashing import LocalHashing
+from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.strategy import DENSE_SIZE
+from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import Gram
+
+_BRANCHINGS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 32, 64)
+_STEPS = 300
+
+Oracle = RandomizedResponse | LocalHashing
+
+
+@dataclass(frozen=True, eq=False)
+class TreeMixture(Mixture):
+    """A mixture over even blocks whose mechanisms treat cells alike: all of it in closed form."""
+
+    kind = "tree-mixture"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        widths = [coarsening.width for coarsening in self.coarsenings]
+        nested = all(b % a == 0 for a, b in zip(widths, [*widths[1:], self.size], strict=True))
+        nested &= all(coarsening.table is None for coarsening in self.coarsenings)
+        if not nested or widths[0] != 1 or not all(map(_is_alike, self.components)):
+            raise InvalidParameter("components", widths, "must be alike cells of nested blocks")
+
+    @property
+    def counts_people(self) -> bool:
+        """Blocks are even."""
+        return True
+
+    @cached_property
+    def information(self) -> Information:
+        """X = Σ_l λ_l Π_l + 11ᵀ."""
+        return self.tree
+
+    @cached_property
+    def tree(self) -> TreeInformation:
+        """What X is on the blocks."""
+        widths = tuple(coarsening.width for coarsening in self.coarsenings)
+        contrasts = [c.contrast for c in self.components if isinstance(c, CentredStrategy)]
+        gains = np.array(self._chances) * np.array(contrasts) * np.array(widths)
+        return TreeInformation(self.size, widths, np.cumsum(gains))
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """Energies level by level: only diagonals and row sums of coarsened matrices are needed."""
+        return _tree_variances(self, gram)
+
+
+@lru_cache(maxsize=2)  # planning asks for the same variances several times
+def _tree_variances(strategy: TreeMixture, gram: Gram) -> FloatArray:
+    if not has_closed_form(gram):
+        gram = SummedGram.of(gram)
+    tree, chances = strategy.tree, strategy._chances
+    image = tree.solve(gram.matvec(np.ones(strategy.size)) / strategy.size)
+    result = -gram.diagonal()
+    for level, component in enumerate(strategy.components):
+        assert isinstance(component, CentredStrategy)
+        coarsening, diagonal = strategy.coarsenings[level], tree.inverse_products(gram, level)
+        energy = component.energy_of(diagonal, coarsening.gather(image))
+        result = result + chances[level] * coarsening.spread(energy)
+    result.setflags(write=False)
+    return np.asarray(result)
+
+
+def _is_alike(component: object) -> bool:
+    """Whether a mechanism treats all cells alike to third order, as the closed forms need."""
+    if isinstance(component, LocalHashing):
+        return component.buckets == 2
+    return isinstance(component, CentredStrategy)
+
+
+def frequency_oracle(cells: int, epsilon: float) -> Oracle:
+    """The histogram mechanism with reports of constant size that tells cells apart best."""
+    response, hashing = RandomizedResponse(cells, epsilon), LocalHashing(cells, epsilon)
+    return response if response.contrast >= hashing.contrast else hashing
+
+
+def alike_oracle(cells: int, epsilon: float) -> Oracle:
+    """The same among those that treat all cells alike."""
+    response, hashing = RandomizedResponse(cells, epsilon), LocalHashing(cells, epsilon, 2)
+    return response if response.contrast >= hashing.contrast else hashing
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """A tree with its mechanisms and weights, and the objective they reach."""
+
+    objective: float
+    widths: list[int]
+    oracles: list[Oracle]
+    weights: FloatArray
+
+
+def hierarchical(gram: Gram, epsilon: float, branching: int | None = None) -> Mixture:
+    """Levels of a tree with the given branching, or the best one, weighted for the workload.
+
+    Above 4096 cells blocks must be even, and every level's mechanism treats its cells alike.
+    """
+    check_epsilon(epsilon)
+    size = check_cells(gram.size)
+    if branching is not None and (int(branching) != branching or branching < 2):
+        raise InvalidParameter("branching", branching, "must be a whole number >= 2", "try 4")
+    if not has_closed_form(gram):
+        gram = SummedGram.of(gram)
+    large = size > DENSE_SIZE
+    choices = _BRANCHINGS if branching is None else (int(branching),)
+    widths = [_even_widths(size, b) if large else _widths(size, b) for b in choices]
+    trees = [_tree(gram, epsilon, w, large) for w in widths if w is not None]
+    if not trees:
+        raise TooLarge(f"{size} cells have no tree of even blocks; pad to a multiple of a power")
+    best = min(trees, key=lambda tree: tree.objective)
+    coarsenings = [Coarsening(size, width) for width in best.widths]
+    if not large:
+        return Mixture.of(list(best.oracles), coarsenings, best.weights)
+    # Every level stays, if with hardly any weight: the closed forms want the whole tree.
+    weights = whole_weights(np.maximum(best.weights, 1e-12))
+    return TreeMixture(tuple(best.oracles), tuple(coarsenings), tuple(weights))
+
+
+def _widths(size: int, branching: int) -> list[int]:
+    widths, width = [], 1
+    while width < size:
+        widths.append(width)
+        width *= branching
+    return widths
+
+
+def _even_widths(size: int, branching: int) -> list[int] | None:
+    """Powers of the branching that divide the size; None if they leave too wide a top level."""
+    widths, width = [1], branching
+    while size % width == 0 and width < size:
+        widths.append(width)
+        width *= branching
+    return widths if size // widths[-1] <= 64 else None
+
+
+def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
+    size, oracle = gram.size, alike_oracle if alike else frequency_oracle
+    oracles = [oracle(-(-size // w), epsilon) for w in widths]
+    traces = np.array([block_traces(gram, w) / w for w in [*widths, size]])
+    detail = np.maximum(traces[:-1] - traces[1:], 0.0)
+    gains = np.array([o.contrast * w for o, w in zip(oracles, widths, strict=True)])
+    objective, weights = level_weights(detail, gains)
+    return _Tree(objective, widths, oracles, weights)
+
+
+def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatArray]:
+    """Minimise Σ_l m_l/λ_l with λ_l = Σ_{j<=l} p_j g_j over distributions p.
+
+    The problem is convex; p ← p·√(−gradient) is the monotone fixed-point step of optimal design.
+    """
+    p = np.full(len(gains), 1.0 / len(gains))
+    for _ in range(_STEPS):
+        eigenvalues = np.cumsum(p * gains)
+        slope = gains * np.cumsum((detail / eigenvalues**2)[::-1])[::-1]
+        if not slope.any():
+            break  # only the total is asked, which everybody knows
+        p = p * np.sqrt(slope)
+        p /= p.sum()
+    p[p < 1e-9] = 0.0
+    p /= p.sum()
+    seen = np.cumsum(p * gains)
+    # A level with no weight below it is lost; keep a grain of it if the workload needs it.
+    if seen[0] == 0 and detail[0] > 0:
+        p = (p + 1e-9) / (1 + 1e-9 * len(p))
+        seen = np.cumsum(p * gains)
+    needed = detail > 0
+    return float((detail[needed] / seen[needed]).sum()), p

@@ -1,0 +1,179 @@
+"""Several strategies, each on its own coarsening of the domain, one drawn by every client.
+
+The draw is public and independent of the person, so scores and information matrices add:
+X = Σ_c w_c G_cᵀ X_c G_c, where G_c sums the cells that the c-th coarsening makes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.analysis.information import DenseInformation, Information
+from noisewright.local.composed.drawn import DrawnComponent, unpacked
+from noisewright.local.fixedpoint import whole_weights
+from noisewright.local.reading import check_weights, listed, whole, written
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
+from noisewright.workload.base import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsening:
+    """Which coarse cell each cell belongs to: `width` neighbours each, or as a table says."""
+
+    size: int
+    width: int = 1
+    table: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        whole("size", self.size, 1)
+        whole("widths", self.width, 1, self.size if self.table is None else 1)
+        if self.table is None:
+            return
+        shape = self.table.dtype.name, self.table.shape
+        if shape != ("int64", (self.size,)) or self.table.min() < 0:
+            raise InvalidParameter("table", shape, f"must be {self.size} whole numbers >= 0")
+
+    @property
+    def cells(self) -> int:
+        """Number of coarse cells."""
+        if self.table is not None:
+            return int(self.table.max()) + 1
+        return -(-self.size // self.width)
+
+    @cached_property
+    def map(self) -> IntArray:
+        """The coarse cell of every cell."""
+        return np.arange(self.size) // self.width if self.table is None else self.table
+
+    def of(self, values: IntArray) -> IntArray:
+        """The coarse cells of some cells."""
+        if self.table is not None:
+            return self.table[values]
+        return values if self.width == 1 else values // self.width
+
+    def gather(self, x: FloatArray) -> FloatArray:
+        """G x: sums over the cells of each coarse cell (first axis)."""
+        if self.table is None:
+            return np.asarray(np.add.reduceat(x, np.arange(0, self.size, self.width), axis=0))
+        result = np.zeros((self.cells, *x.shape[1:]))
+        np.add.at(result, self.table, x)
+        return result
+
+    def spread(self, z: FloatArray) -> FloatArray:
+        """Gᵀ z: each cell gets the value of its coarse cell (first axis)."""
+        return np.asarray(z[self.map])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(DrawnComponent):
+    """A public draw of a component, then its report on the coarsened cell."""
+
+    components: tuple[IndexStrategy, ...]
+    coarsenings: tuple[Coarsening, ...]
+    weights: tuple[int, ...]
+    """Chances of the components, out of 2^64."""
+
+    kind = "mixture"
+
+    def __post_init__(self) -> None:
+        if not len(self.components) == len(self.coarsenings) == len(self.weights) > 0:
+            raise InvalidParameter(
+                "components", len(self.components), "need one weight and map each"
+            )
+        check_weights(self.weights, len(self.components))
+        for component, coarsening in zip(self.components, self.coarsenings, strict=True):
+            if component.size != coarsening.cells or coarsening.size != self.coarsenings[0].size:
+                raise InvalidParameter("components", component.kind, "must fit their coarsenings")
+
+    @classmethod
+    def of(
+        cls,
+        components: list[IndexStrategy],
+        coarsenings: list[Coarsening],
+        weights: npt.ArrayLike,
+    ) -> Self:
+        """Components with weights as fractions; those with no weight are left out."""
+        whole = whole_weights(weights)
+        kept = [i for i, w in enumerate(whole) if w > 0]
+        return cls(
+            tuple(components[i] for i in kept),
+            tuple(coarsenings[i] for i in kept),
+            tuple(whole[i] for i in kept),
+        )
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of types."""
+        return self.coarsenings[0].size
+
+    @property
+    def counts_people(self) -> bool:
+        """Not where blocks of uneven size share one mechanism."""
+        return False
+
+    def looked_at(self, index: int, values: IntArray) -> IntArray:
+        """The coarse cells of some cells."""
+        return self.coarsenings[index].of(values)
+
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Scores of the components, spread over their cells."""
+        total = np.zeros(self.size)
+        for index, component in enumerate(self.components):
+            part = tally[self.starts[index] : self.starts[index + 1]]
+            total += self.coarsenings[index].spread(component.score(part, int(part.sum())))
+        return total
+
+    @cached_property
+    def information(self) -> Information:
+        """X = Σ_c w_c G_cᵀ X_c G_c."""
+        check_dense(self.size)
+        return DenseInformation(self._total([c.information.dense() for c in self.components]))
+
+    def _total(self, parts: list[FloatArray]) -> FloatArray:
+        result = np.zeros((self.size, self.size))
+        for chance, coarsening, part in zip(self._chances, self.coarsenings, parts, strict=True):
+            result += chance * part[np.ix_(coarsening.map, coarsening.map)]
+        return result
+
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """Σ_c w_c G_cᵀ E_c[s sᵀ] G_c at the coarsened histogram."""
+        check_dense(self.size)
+        pairs = zip(self.components, self.coarsenings, strict=True)
+        return self._total([c.moment(g.gather(histogram)) for c, g in pairs])
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """Energies of the components at the coarsened quadratic form."""
+        result = np.zeros(self.size)
+        parts = zip(self._chances, self.components, self.coarsenings, strict=True)
+        for chance, component, coarsening in parts:
+            coarse = coarsening.gather(coarsening.gather(quadratic).T)
+            result += chance * coarsening.spread(component.energy(coarse))
+        return result
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """The components' own parameters, side by side, and the coarsenings."""
+        parts, arrays = self.packed()
+        for index, coarsening in enumerate(self.coarsenings):
+            if coarsening.table is not None:
+                arrays[f"{index}.table"] = coarsening.table
+        widths = [coarsening.width for coarsening in self.coarsenings]
+        weights = [str(weight) for weight in self.weights]  # beyond what JSON numbers hold
+        settings = {"size": self.size, "weights": weights, "components": parts, "widths": widths}
+        return settings, arrays
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Self:
+        """The strategy that `parameters` described."""
+        components, beside = unpacked(settings["components"], arrays)
+        coarsenings = tuple(
+            Coarsening(settings["size"], width, own.get("table"))
+            for width, own in zip(settings["widths"], beside, strict=True)
+        )
+        weights = listed("weights", settings["weights"])
+        return cls(components, coarsenings, tuple(written("weights", w) for w in weights))

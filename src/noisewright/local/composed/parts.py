@@ -1,0 +1,191 @@
+"""Each person answers about one part of the questions: a strategy of its own for every table.
+
+For questions of any kind over domains too large for one strategy. Every client draws a table by
+public chances and reports its cell of it; a table is estimated from its own reports alone. With
+chance w, and since the number of people N is known, the estimate of a table of n cells from the
+component's estimate y is N/n + P y/w with P = I − 11ᵀ/n; a person of type u adds the variance
+P[Cov_u/w + (1/w − 1) e_u e_uᵀ]P to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.information import Information, UnformedInformation
+from noisewright.local.composed.drawn import DrawnComponent, unpacked
+from noisewright.local.composed.table_strategy import TableStrategy, table_cells
+from noisewright.local.fixedpoint import whole_weights
+from noisewright.local.reading import check_axes, check_sizes, check_weights, written
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.gram import DenseGram
+from noisewright.workload.terms import terms
+
+Block = tuple[int, ...]
+
+_DENSE_ENTRIES = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Parts(TableStrategy, DrawnComponent):
+    """Draw one of `tables`, and report the person's cell of it by that table's component."""
+
+    sizes: tuple[int, ...]
+    tables: tuple[Block, ...]
+    components: tuple[IndexStrategy, ...]
+    weights: tuple[int, ...]
+    """Chances of the tables, out of 2^64."""
+
+    kind = "parts"
+
+    def __post_init__(self) -> None:
+        if not len(self.tables) == len(self.components) == len(self.weights) > 0:
+            raise InvalidParameter("tables", len(self.tables), "need one component and weight each")
+        check_weights(self.weights, len(self.tables))
+        sizes = check_sizes(self.sizes)
+        for table, component in zip(self.tables, self.components, strict=True):
+            check_axes("tables", table, len(sizes))
+            if component.size != self.cells(table):
+                raise InvalidParameter("tables", table, "must fit their components")
+        if len(set(self.tables)) < len(self.tables):
+            raise InvalidParameter("tables", len(self.tables), "must be different ones")
+
+    @classmethod
+    def of(
+        cls,
+        sizes: tuple[int, ...],
+        tables: tuple[Block, ...],
+        components: tuple[IndexStrategy, ...],
+        shares: FloatArray,
+    ) -> Parts:
+        """Tables drawn with these shares."""
+        return cls(sizes, tables, components, tuple(whole_weights(shares)))
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of cells of the whole domain."""
+        return prod(self.sizes)
+
+    @property
+    def by_tables(self) -> bool:
+        """Always: nothing over the whole domain is formed."""
+        return True
+
+    def cells(self, block: Block) -> int:
+        """Number of cells of a table."""
+        return prod(self.sizes[i] for i in block)
+
+    def looked_at(self, index: int, values: IntArray) -> IntArray:
+        """The cells of a component's table."""
+        return table_cells(values, self.sizes, self.tables[index])
+
+    # --- estimates ----------------------------------------------------------------------------
+
+    @property
+    def information(self) -> Information:
+        """Never formed."""
+        return UnformedInformation(self.size)
+
+    def reaches(self, attributes: Block) -> bool:
+        """Whether the table has a component of its own; the number of people is known."""
+        return not attributes or attributes in self.tables
+
+    @cached_property
+    def _offsets(self) -> IntArray:
+        return np.cumsum([1, *(self.cells(table) for table in self.tables)])
+
+    def interactions(self, tally: IntArray, people: int) -> FloatArray:
+        """The number of people, then all estimated tables."""
+        found = [np.array([float(people)])]
+        for index, component in enumerate(self.components):
+            part = tally[self.starts[index] : self.starts[index + 1]]
+            held = component.estimate(part, int(part.sum())) / self._chances[index]
+            found.append(held - held.mean() + people / component.size)
+        return np.concatenate(found)
+
+    def table(self, interactions: FloatArray, attributes: Block) -> FloatArray:
+        """Estimated counts of one table."""
+        if not attributes:
+            return interactions[:1]
+        index = self.tables.index(attributes)
+        return interactions[self._offsets[index] : self._offsets[index + 1]]
+
+    def table_covariance(
+        self, attributes: Block, people: float, counts: FloatArray | None = None
+    ) -> FloatArray:
+        """Covariance of one estimated table, at its true counts or at even ones."""
+        if not attributes:
+            return np.zeros((1, 1))
+        index = self.tables.index(attributes)
+        component, chance = self.components[index], self._chances[index]
+        x = np.full(component.size, people / component.size) if counts is None else counts
+        return centred(component.covariance(x) / chance + (1 / chance - 1) * np.diag(x))
+
+    def total_variances(self, workload: Workload) -> tuple[float, float]:
+        """Largest and mean variance of all answers that one person adds.
+
+        The largest is summed table by table: at most that, and exactly that where the tables share
+        no attribute or their components treat all cells alike.
+        """
+        worst, mean = 0.0, 0.0
+        asked = table_grams(workload, self.sizes)
+        for table, gram in asked.items():
+            index = self.tables.index(table)
+            moments, squares = person_moments(self.components[index], gram)
+            added = moments / self._chances[index] - squares
+            worst, mean = worst + float(added.max()), mean + float(added.mean())
+        return worst, mean
+
+    # --- form ---------------------------------------------------------------------------------
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop`."""
+        if (stop - start) * self.size > _DENSE_ENTRIES:
+            raise TooLarge("that many rows are too large for a dense block")
+        return super().rows(start, stop)
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """The components' own parameters, side by side, and the tables."""
+        parts, arrays = self.packed()
+        weights = [str(weight) for weight in self.weights]  # beyond what JSON numbers hold
+        tables = [list(table) for table in self.tables]
+        settings = {"sizes": list(self.sizes), "weights": weights, "tables": tables}
+        return {**settings, "components": parts}, arrays
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Parts:
+        """The strategy that `parameters` described."""
+        return cls(
+            tuple(settings["sizes"]),
+            tuple(tuple(table) for table in settings["tables"]),
+            unpacked(settings["components"], arrays)[0],
+            tuple(written("weights", weight) for weight in settings["weights"]),
+        )
+
+
+def centred(matrix: FloatArray) -> FloatArray:
+    """P M P: what a matrix says of vectors that sum to zero."""
+    half = matrix - matrix.mean(axis=0)
+    return np.asarray(half - half.mean(axis=1)[:, None])
+
+
+def table_grams(workload: Workload, sizes: tuple[int, ...]) -> dict[Block, FloatArray]:
+    """P G P for what is asked of every table; the total, which is known, is left out."""
+    found: dict[Block, FloatArray] = {}
+    for term in terms(workload, sizes):
+        if term.attributes:
+            own = term.weight**2 * table_gram(term.inner).dense()
+            found[term.attributes] = found.get(term.attributes, 0.0) + own
+    return {table: centred(gram) for table, gram in found.items()}
+
+
+def person_moments(component: IndexStrategy, gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Second moments and squared means of what a person of each type adds to a table's answers."""
+    squares = np.diagonal(gram).copy()
+    return component.type_variances(DenseGram(gram)) + squares, squares

@@ -1,0 +1,1 @@
+"""Mechanisms that treat every cell alike: a few numbers say everything about them."""

@@ -1,0 +1,166 @@
+"""Histogram mechanisms: every cell is treated alike, so a few numbers say everything.
+
+A report *supports* a set of cells; T is its indicator. Under type u a cell is supported with chance
+p if it is u and q if not; two cells together with chance p2 (one is u) or q2 (neither is). Then
+
+    x̂ = N/n + (T − T̄)/(p − q),     X = a(I − 11ᵀ/n) + 11ᵀ,     Cov = gP + h (Pe_u)(Pe_u)ᵀ
+
+per person of type u, with P = I − 11ᵀ/n: nothing over the cells is ever inverted or enumerated.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.analysis.information import CentredInformation, Information
+from noisewright.local.reading import whole
+from noisewright.local.strategy import IntArray, Strategy, check_dense
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.gram import Gram, IdentityGram, OnesGram, ScaledGram, SumGram
+from noisewright.workload.quadratics import row_squares
+
+
+@dataclass(frozen=True)
+class Support:
+    """Chances that a report supports cells, given its person's type."""
+
+    own: float
+    other: float
+    own_pair: float
+    other_pair: float
+
+    @property
+    def gap(self) -> float:
+        """p − q."""
+        return self.own - self.other
+
+
+class CentredStrategy(Strategy):
+    """A strategy whose statistic is how many reports support each cell."""
+
+    @property
+    @abstractmethod
+    def support(self) -> Support:
+        """Chances of support, exactly those that clients use."""
+
+    @abstractmethod
+    def supporters(self, tally: IntArray) -> IntArray:
+        """Number of reports that support each cell."""
+
+    # g and h of the covariance, and the slope of the score in T.
+
+    @property
+    def slope(self) -> float:
+        """What a person adds to their own cell's statistic beyond any other's, on average."""
+        return self.support.gap
+
+    @cached_property
+    def spread(self) -> float:
+        """g: variance on differences between cells that are not the person's own."""
+        return (self.support.other - self.support.other_pair) / self.support.gap**2
+
+    @cached_property
+    def own_spread(self) -> float:
+        """h: what the person's own cell adds."""
+        s = self.support
+        return (s.gap - 2 * (s.own_pair - s.other_pair)) / s.gap**2 - 1.0
+
+    @cached_property
+    def contrast(self) -> float:
+        """a: information on differences between cells, the inverse of their mean second moment."""
+        # tr of P Cov_u P + (Pe_u)(Pe_u)ᵀ is (n−1)(g + (1+h)/n).
+        return 1.0 / (self.spread + (1.0 + self.own_spread) / self.size)
+
+    @cached_property
+    def information(self) -> Information:
+        """X = a(I − 11ᵀ/n) + 11ᵀ."""
+        return CentredInformation(self.size, self.contrast)
+
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Σ s with s = 1 + a(T − T̄)/(p − q)."""
+        t = self.supporters(tally)
+        return np.asarray(people + self.contrast / self.slope * (t - t.mean()))
+
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """Σ_u x_u E[s sᵀ | u]."""
+        check_dense(self.size)
+        a, total = self.contrast, histogram.sum()
+        centred = histogram - histogram.mean()
+        covariance = self.covariance(histogram) + _centred_diagonal(histogram)
+        cross = centred[:, None] + centred[None, :]
+        return np.asarray(total + a * cross + a**2 * covariance)
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """E[sᵀ S s | u]."""
+        return self.energy_of(np.diagonal(quadratic), quadratic.sum(axis=1))
+
+    def energy_of(self, diagonal: FloatArray, image: FloatArray) -> FloatArray:
+        """The same from the diagonal of S and S1 alone."""
+        a = self.contrast
+        own = diagonal - 2 * image / self.size + image.mean() / self.size
+        trace = float(diagonal.sum()) - image.mean()
+        linear = image.sum() + 2 * a * (image - image.mean())
+        return np.asarray(linear + a**2 * (self.spread * trace + (1 + self.own_spread) * own))
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """g tr(PMP) + h (Pe_u)ᵀM(Pe_u)."""
+        image = gram.matvec(np.ones(self.size))
+        own = gram.diagonal() - 2 * image / self.size + image.mean() / self.size
+        trace = gram.trace() - float(image.mean())
+        return np.asarray(self.spread * trace + self.own_spread * own)
+
+    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
+        """N g |w − w̄|² + h Σ_u x_u (w_u − w̄)² for every query w, without a matrix over cells."""
+        ones, total = np.ones(self.size), histogram.sum()
+        mean = workload.matvec(ones) / self.size
+        norms = row_squares(workload, ones) - self.size * mean**2
+        own = row_squares(workload, histogram) - 2 * mean * workload.matvec(histogram)
+        return np.asarray(self.spread * total * norms + self.own_spread * (own + total * mean**2))
+
+    def covariance(self, histogram: FloatArray) -> FloatArray:
+        """N g P + h P Diag(x) P."""
+        check_dense(self.size)
+        n, total = self.size, histogram.sum()
+        centred = np.eye(n) - 1.0 / n
+        own = self.own_spread * _centred_diagonal(histogram)
+        return np.asarray(self.spread * total * centred + own)
+
+
+def _centred_diagonal(x: FloatArray) -> FloatArray:
+    """P Diag(x) P."""
+    mean = x / len(x)
+    return np.asarray(np.diag(x) - mean[:, None] - mean[None, :] + mean.mean())
+
+
+def check_cells(size: int) -> int:
+    """Refuse domains in which there is nothing to learn."""
+    if whole("size", size) < 2:
+        raise InvalidParameter(
+            "size",
+            size,
+            "must be a whole number >= 2",
+            "with one cell every answer follows from the number of people: collect nothing",
+        )
+    return int(size)
+
+
+def identity_and_ones(gram: Gram) -> tuple[float, float] | None:
+    """(w, c) when the Gram matrix is wI + c·11ᵀ by structure: histograms and totals."""
+    if isinstance(gram, IdentityGram):
+        return 1.0, 0.0
+    if isinstance(gram, OnesGram):
+        return 0.0, 1.0
+    if isinstance(gram, ScaledGram):
+        inner = identity_and_ones(gram.inner)
+        return inner and (gram.scale * inner[0], gram.scale * inner[1])
+    if isinstance(gram, SumGram):
+        parts = [identity_and_ones(part) for part in gram.parts]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            return sum(part[0] for part in known), sum(part[1] for part in known)
+    return None

@@ -1,0 +1,306 @@
+"""Local hashing [026] with linear hash functions over a prime field.
+
+Cells are written in base g, g prime, as vectors over GF(g). A client draws a non-zero vector a,
+hashes its cell to ⟨a, u⟩ mod g, and reports a with the hash, randomised among the g values. Any two
+cells collide equally often, so the histogram mechanisms' formulas hold; and because the functions
+are linear, all reports are counted in a table of a few n numbers and decoded by one Fourier
+transform, where hash functions without structure cost one pass over the cells per report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.fixedpoint import (
+    WORD,
+    bernoulli,
+    integers_below,
+)
+from noisewright.local.histogram.centred import (
+    CentredStrategy,
+    Support,
+    identity_and_ones,
+)
+from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.strategy import (
+    DENSE_SIZE,
+    IndexStrategy,
+    IntArray,
+)
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.gram import Gram
+from noisewright.workload.quadratics import row_quadratics
+
+_LARGEST_TABLE = 2**25
+_TRANSFORM_BLOCK = 128
+
+
+@dataclass(frozen=True)
+class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrategy):
+    """Report a random linear hash function and the randomised hash of the cell."""
+
+    size: int
+    epsilon: float
+    buckets: int = 0
+
+    kind = "local-hashing"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.buckets == 0:
+            object.__setattr__(self, "buckets", best_buckets(self.size, self.epsilon))
+        # Larger ones fit no table, and would take long to be tried for divisors.
+        if self.buckets > _LARGEST_TABLE or not _is_prime(self.buckets):
+            raise InvalidParameter("buckets", self.buckets, "must be prime", "try 2, 3, 5 or 7")
+        if self.outputs > _LARGEST_TABLE:
+            raise TooLarge(
+                f"local hashing of {self.size} cells to {self.buckets} values needs "
+                f"{self.outputs} counters; lower buckets"
+            )
+
+    @cached_property
+    def digits(self) -> int:
+        """Length of a cell in base g."""
+        digits, reach = 1, self.buckets
+        while reach < self.size:
+            digits, reach = digits + 1, reach * self.buckets
+        return digits
+
+    @property
+    def functions(self) -> int:
+        """Number of vectors a, the zero vector included (it is never drawn)."""
+        return int(self.buckets**self.digits)
+
+    @property
+    def outputs(self) -> int:
+        """A vector and a hash value."""
+        return self.functions * self.buckets
+
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """The true hash value."""
+        return 1, self.buckets
+
+    @cached_property
+    def _law(self) -> tuple[float, float, float, float]:
+        """Chances of the true and of one other hash value, of two and of three cells colliding."""
+        truth = self.threshold / WORD
+        g, drawn = self.buckets, self.functions - 1
+        two = (self.functions // g - 1) / drawn
+        three = max(self.functions // g**2 - 1, 0) / drawn
+        return truth, (1 - truth) / (g - 1), two, three
+
+    @cached_property
+    def support(self) -> Support:
+        """A report supports the cells that hash to its value; triples as if never in line."""
+        truth, lie, two, three = self._law
+        other = two * truth + (1 - two) * lie
+        pair = three * truth + (two - three) * lie
+        return Support(truth, other, two * truth, pair)
+
+    @cached_property
+    def line_excess(self) -> float:
+        """What a pair of cells in line with the true one adds to the chance of joint support.
+
+        On a line a hash is constant or takes every value once, so two collide only with all.
+        """
+        truth, _, two, _ = self._law
+        return two * truth - self.support.other_pair
+
+    # --- client and collector -----------------------------------------------------------------
+
+    @cached_property
+    def _digit_table(self) -> Array:
+        powers = self.buckets ** np.arange(self.digits)
+        dtype = np.int16 if self.buckets < 128 else np.int64
+        return ((np.arange(self.functions)[:, None] // powers) % self.buckets).astype(dtype)
+
+    def _hash(self, functions: IntArray, cells: IntArray) -> IntArray:
+        a, v = self._digit_table[functions], self._digit_table[cells]
+        return np.asarray(np.einsum("ij,ij->i", a, v, dtype=np.int64) % self.buckets)
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """A random function, and the hash of the value under it or another hash value."""
+        a = 1 + integers_below(self.functions - 1, len(values), source)
+        hashed = self._hash(a, values)
+        lie = np.flatnonzero(~bernoulli(self.threshold, len(values), source))
+        shift = 1 + integers_below(self.buckets - 1, len(lie), source)
+        hashed[lie] = (hashed[lie] + shift) % self.buckets
+        return np.asarray(a * self.buckets + hashed)
+
+    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+        """Reports within range whose hash function is not zero."""
+        return np.asarray((reports >= self.buckets) & (reports < self.outputs))
+
+    def supporters(self, tally: IntArray) -> IntArray:
+        """Σ over reports (a, y) of 1[⟨a, v⟩ = y], by a transform over GF(g)^digits."""
+        g = self.buckets
+        counts = tally.reshape(self.functions, g)
+        waves = np.fft.fft(counts, axis=1)  # Σ_y C[a, y] ω^{−cy}
+        spectrum = np.zeros(self.functions, dtype=np.complex128)
+        spectrum[0] = counts.sum()
+        for c in range(1, g):
+            spectrum[self._combine((self._digit_table * c) % g)] += waves[:, c]
+        held = field_transform(spectrum, g, sign=1).real / g
+        return np.rint(held[: self.size]).astype(np.int64)
+
+    def _combine(self, digits: Array) -> IntArray:
+        powers = self.buckets ** np.arange(self.digits)
+        return np.asarray(digits.astype(np.int64) @ powers)
+
+    # --- analysis -----------------------------------------------------------------------------
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop`; the zero function never comes."""
+        truth, lie, _, _ = self._law
+        a, y = np.divmod(np.arange(start, stop), self.buckets)
+        hashes = self._digit_table[a].astype(np.int64) @ self._digit_table[: self.size].T
+        block = np.where(hashes % self.buckets == y[:, None], truth, lie)
+        block[a == 0] = 0.0
+        return block / (self.functions - 1)
+
+    def _line_partners(self, factor: int) -> IntArray:
+        """For every pair (u, v) the cell u + factor·(v − u), or −1 outside the domain."""
+        d = self._digit_table[: self.size].astype(np.int64)
+        powers = self.buckets ** np.arange(self.digits)
+        result = np.zeros((self.size, self.size), dtype=np.int64)
+        for digit, power in zip(d.T, powers, strict=True):
+            moved = (1 - factor) * digit[:, None] + factor * digit[None, :]
+            result += power * (moved % self.buckets)
+        result[result >= self.size] = -1
+        np.fill_diagonal(result, -1)
+        return result
+
+    def _line_sums(self, quadratic: FloatArray) -> FloatArray:
+        """For every u, the sum of a matrix over pairs of cells in line with u."""
+        total = np.zeros(self.size)
+        cells = np.arange(self.size)[None, :]
+        for factor in range(2, self.buckets):
+            partner = self._line_partners(factor)
+            total += np.where(partner >= 0, quadratic[cells, partner], 0.0).sum(axis=1)
+        return total
+
+    @cached_property
+    def _line_counts(self) -> FloatArray:
+        """Number of pairs in line with each cell, by transforms: for domains of any size."""
+        g = self.buckets
+        inside = np.zeros(self.functions)
+        inside[: self.size] = 1.0
+        wave = field_transform(inside, g, sign=-1)
+        spectrum = np.zeros(self.functions, dtype=np.complex128)
+        d = self._digit_table.astype(np.int64)
+        for factor in range(2, g):
+            # Σ_v 1[v] 1[(1−f)u + fv] has transform 1̂(k/(1−f)) 1̂(−fk/(1−f)).
+            inverse = pow((1 - factor) % g, -1, g)
+            out, back = self._combine(d * inverse % g), self._combine(-d * factor * inverse % g)
+            spectrum += wave[out] * wave[back]
+        pairs = field_transform(spectrum, g, sign=1).real / self.functions
+        return np.rint(pairs[: self.size]) - (g - 2)  # the pair (u, u) itself is no line
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """The histogram formula, and what lines through the true cell add.
+
+        Exact up to 4096 cells, for histograms and totals, and for two hash values. Beyond, never
+        understated: a line maps cells one to one, and M is positive.
+        """
+        plain = super().type_variances(gram)
+        if self.buckets == 2:
+            return plain
+        scale = self.line_excess / self.support.gap**2
+        weights = identity_and_ones(gram)
+        if weights is not None:
+            # P M P = w (I − 11ᵀ/n): off the diagonal it is −w/n.
+            return np.asarray(plain - scale * weights[0] * self._line_counts / self.size)
+        if self.size > DENSE_SIZE:
+            spread = gram.trace() - float(gram.matvec(np.ones(self.size)).mean())
+            return np.asarray(plain + abs(scale) * (self.buckets - 2) * spread)
+        m = gram.dense()
+        m -= m.mean(axis=0)
+        m -= m.mean(axis=1)[:, None]
+        return np.asarray(plain + scale * self._line_sums(m))
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """E[sᵀ S s | u]."""
+        plain = super().energy(quadratic)
+        if self.buckets == 2:
+            return plain
+        centred = quadratic - quadratic.mean(axis=0)
+        centred = centred - centred.mean(axis=1)[:, None]
+        scale = self.line_excess * (self.contrast / self.support.gap) ** 2
+        return np.asarray(plain + scale * self._line_sums(centred))
+
+    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
+        """By matrices up to 4096 cells; beyond, as if no cells were in line (exact for g = 2)."""
+        if self.buckets == 2 or self.size > DENSE_SIZE:
+            return super().query_variances(workload, histogram)
+        return row_quadratics(workload, self.covariance(histogram))
+
+    def covariance(self, histogram: FloatArray) -> FloatArray:
+        """The histogram formula, and Σ_u x_u over pairs in line with u."""
+        plain = super().covariance(histogram)
+        if self.buckets == 2:
+            return plain
+        lines = np.zeros((self.size, self.size))
+        cells = np.broadcast_to(np.arange(self.size)[None, :], lines.shape)
+        weights = np.broadcast_to(histogram[:, None], lines.shape)
+        for factor in range(2, self.buckets):
+            partner = self._line_partners(factor)
+            inside = partner >= 0
+            np.add.at(lines, (cells[inside], partner[inside]), weights[inside])
+        lines -= lines.mean(axis=0)
+        lines -= lines.mean(axis=1)[:, None]
+        return np.asarray(plain + self.line_excess / self.support.gap**2 * lines)
+
+
+def best_buckets(size: int, epsilon: float) -> int:
+    """The prime near 1 + e^ε with the smallest variance on the histogram, tables permitting."""
+    target = min(1 + exp(min(epsilon, 9.0)), float(size))
+    primes = [g for g in range(2, int(1.5 * target) + 3) if _is_prime(g)]
+    fits = [g for g in primes if _table(size, g) <= _LARGEST_TABLE]
+    near = sorted(fits, key=lambda g: abs(log(g) - log(target)))[:8]
+    return max(near, key=lambda g: LocalHashing(size, epsilon, g).contrast)
+
+
+def field_transform(x: Array, prime: int, sign: int) -> npt.NDArray[np.complex128]:
+    """Fourier transform over GF(prime)^t of a vector of length prime^t, unnormalised.
+
+    Digits are taken a few at a time as one matrix product: long axes of length 2 or 3 are where
+    general transforms are slow.
+    """
+    step = prime
+    while step * prime <= _TRANSFORM_BLOCK:
+        step *= prime
+    work, left = x.astype(np.complex128), len(x)
+    while left > 1:
+        block = min(step, left)
+        shape = (len(x) // block, block)
+        # Each pass transforms the fastest digits and rotates them to the front.
+        work = np.ascontiguousarray((work.reshape(shape) @ _digit_waves(prime, block, sign)).T)
+        left //= block
+    return work.reshape(len(x))
+
+
+def _digit_waves(prime: int, block: int, sign: int) -> npt.NDArray[np.complex128]:
+    one = np.exp(sign * 2j * np.pi * np.outer(np.arange(prime), np.arange(prime)) / prime)
+    waves = np.ones((1, 1), dtype=np.complex128)
+    while len(waves) < block:
+        waves = np.kron(waves, one)
+    return waves
+
+
+def _table(size: int, buckets: int) -> int:
+    functions = buckets
+    while functions < size:
+        functions *= buckets
+    return functions * buckets
+
+
+def _is_prime(number: int) -> bool:
+    return number >= 2 and all(number % k for k in range(2, int(number**0.5) + 1))

@@ -1,0 +1,1 @@
+"""Mechanisms given as a list of reports and their chances."""

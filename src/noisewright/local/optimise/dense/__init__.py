@@ -1,0 +1,1 @@
+"""The search over all entries of a strategy, for workloads without symmetry."""

@@ -1,0 +1,183 @@
+"""Descent over all entries of a strategy matrix, for workloads without symmetry.
+
+A row is q_o = z_o (1 + (e^ε − 1) c_o) with positions c in [0, 1]. The free variables are positions
+before projection, logarithms of row weights and one number for the sum of the row weights; the
+projection [003] makes every column sum to one, so each point of the descent is an ε-LDP strategy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import expm1, log, sqrt
+
+import numpy as np
+
+from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.dense.objective import Objective
+from noisewright.local.optimise.dense.projection import project
+from noisewright.local.optimise.dense.quasinewton import Minimum, minimise
+from noisewright.local.optimise.dense.worst_prior import saddle_prior
+from noisewright.workload.base import FloatArray
+
+_SEGMENT = 10
+_LEAST_LOG = -60.0  # rows this light are as good as gone, and still numbers
+_LARGEST_HISTORY = 2**28
+
+
+@dataclass(eq=False)
+class Chart:
+    """The map from free variables to strategy matrices with `rows` rows over `cells` types.
+
+    Quasi-Newton steps see the variables through their scales. One unit of a row's weight moves all
+    its entries and one unit of the sum of weights moves the whole matrix, so these variables are
+    stretched; measured on prefix:256, that takes the ratio after 100 steps from 1.19 to 1.09.
+    """
+
+    rows: int
+    cells: int
+    epsilon: float
+    shifts: FloatArray | None = None
+
+    @property
+    def _row_scale(self) -> float:
+        return max(1.0, sqrt(self.cells) / 3)
+
+    @property
+    def _sum_scale(self) -> float:
+        return 1.5 * sqrt(self.rows)
+
+    @property
+    def _least(self) -> float:
+        return float(np.exp(-self.epsilon))
+
+    def variables(self, positions: FloatArray, weights: FloatArray) -> FloatArray:
+        """The point whose rows have these positions and, up to a common factor, these weights."""
+        high_share = float(np.clip((weights @ positions).mean() / weights.sum(), 1e-9, 1 - 1e-9))
+        total = 1.0 / (1.0 + expm1(self.epsilon) * high_share)
+        inside = (total - self._least) / (1.0 - self._least)
+        return np.concatenate(
+            [
+                positions.ravel(),
+                self._row_scale * np.log(weights / weights.mean()),
+                [self._sum_scale * log(inside / (1.0 - inside))],
+            ]
+        )
+
+    def _unpack(self, x: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
+        entries = self.rows * self.cells
+        logs = x[entries:-1] / self._row_scale
+        shares = np.exp(np.maximum(logs - logs.max(), _LEAST_LOG))
+        shares /= shares.sum()
+        inside = float(1.0 / (1.0 + np.exp(-np.clip(x[-1] / self._sum_scale, -25.0, 25.0))))
+        return x[:entries].reshape(self.rows, self.cells), shares, inside, self._total(inside)
+
+    def _total(self, inside: float) -> float:
+        return self._least + (1.0 - self._least) * inside
+
+    def positions(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Positions between the bounds and lower bounds of the rows, at a point."""
+        free, shares, _, total = self._unpack(x)
+        weights = shares * total
+        need = (1.0 - total) / expm1(self.epsilon)
+        positions, self.shifts = project(free, weights, 0.0, 1.0, need, self.shifts)
+        return positions, weights
+
+    def strategy(self, x: FloatArray) -> FloatArray:
+        """The matrix at a point."""
+        positions, weights = self.positions(x)
+        return np.asarray(weights[:, None] * (1.0 + expm1(self.epsilon) * positions))
+
+    def evaluate(self, x: FloatArray, objective: Objective) -> tuple[float, FloatArray]:
+        """log of the objective and its gradient in the free variables.
+
+        On a column's free entries F the shift answers a change of positions and weights, which
+        takes the weighted mean of the gradient over F from the gradient of the whole column.
+        """
+        _, shares, inside, _ = self._unpack(x)
+        positions, weights = self.positions(x)
+        slope = expm1(self.epsilon)
+        relative = 1.0 + slope * positions
+        try:
+            found = objective.evaluate(weights[:, None] * relative)
+        except np.linalg.LinAlgError:
+            return float("inf"), np.empty(0)
+        free = (positions > 0.0) & (positions < 1.0)
+        share = weights @ free
+        masked = np.einsum("o,ou,ou->u", weights, found.gradient, free)
+        mean = np.where(share > 0, masked, found.gradient.mean(axis=0))
+        mean /= np.where(share > 0, share, 1.0)
+        reduced = found.gradient
+        reduced -= mean
+        by_weight = np.einsum("ou,ou->o", reduced, relative)
+        reduced *= free
+        reduced *= (weights * slope)[:, None]
+        by_log = weights * by_weight
+        by_log -= shares * by_log.sum()
+        by_sum = float(shares @ by_weight) * (1.0 - self._least) * inside * (1.0 - inside)
+        gradient = np.concatenate(
+            [reduced.ravel(), by_log / self._row_scale, [by_sum / self._sum_scale]]
+        )
+        gradient /= found.value
+        return log(found.value), gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Result of a dense descent: positions and weights of the rows, and the prior in force."""
+
+    positions: FloatArray
+    weights: FloatArray
+    prior: FloatArray
+
+
+def descend(
+    objective: Objective,
+    epsilon: float,
+    start: tuple[FloatArray, FloatArray],
+    iterations: int,
+    control: Control,
+    worst_case: bool = False,
+) -> Descent:
+    """Minimise the objective from a start; for the worst case the prior follows the variances."""
+    positions = start[0]
+    chart = Chart(positions.shape[0], positions.shape[1], epsilon)
+    x = chart.variables(positions, start[1])
+    memory = int(min(10, max(3, _LARGEST_HISTORY // (2 * x.size))))
+    done = 0
+    while done < iterations and not control.expired:
+        # The prior is moved only once the patterns have formed, and then in short segments.
+        length = iterations - done
+        if worst_case:
+            length = iterations // 2 if done == 0 else min(_SEGMENT, length)
+        found = _segment(chart, objective, x, max(length, 1), memory, control)
+        x, done = found.point, done + max(found.iterations, 1)
+        if control.met(objective.variance(float(np.exp(found.value)))):
+            break
+        if found.converged and not worst_case:
+            break
+        if worst_case and done < iterations and not control.expired:
+            objective = replace(
+                objective, prior=saddle_prior(objective, chart.strategy(x), steps=3)
+            )
+    positions, weights = chart.positions(x)
+    return Descent(positions, weights, objective.prior)
+
+
+def _segment(
+    chart: Chart,
+    objective: Objective,
+    x: FloatArray,
+    length: int,
+    memory: int,
+    control: Control,
+) -> Minimum:
+    def stop(point: FloatArray, value: float) -> bool:
+        control.keep("descent", lambda: _state(chart, point, objective))
+        return control.step("descent", objective.variance(float(np.exp(value))))
+
+    return minimise(lambda v: chart.evaluate(v, objective), x, length, memory, stop=stop)
+
+
+def _state(chart: Chart, point: FloatArray, objective: Objective) -> dict[str, FloatArray]:
+    positions, weights = chart.positions(point)
+    return {"positions": positions, "weights": weights, "prior": objective.prior}

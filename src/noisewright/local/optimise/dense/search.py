@@ -1,0 +1,156 @@
+"""The search for a good design without symmetry: descent, two values, better patterns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.dense.column_generation import generate
+from noisewright.local.optimise.dense.descent import Descent, descend
+from noisewright.local.optimise.dense.design import Design, rounded, split
+from noisewright.local.optimise.dense.objective import Objective
+from noisewright.local.optimise.dense.starts import dense_start
+from noisewright.local.optimise.dense.worst_prior import saddle_prior, worst_variance
+from noisewright.local.optimise.snapshots import saved_descent, saved_design, saved_prior
+from noisewright.local.strategy import Arrays
+from noisewright.workload.base import FloatArray
+
+_ROUNDING_LOSS = 1e-3
+_LARGEST_SPLIT = 3000
+_ROWS_PER_CELL = 40
+_ENTRIES = 2**25
+_LEVELS = (1, 2, 4, 10, 100)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard the search tries."""
+
+    rows_per_cell: float = 12.0
+    iterations: int = 80
+    rounds: int = 12
+    generate_up_to: int = 64
+    entries: int = 2**24
+    """Largest number of entries of the matrix under descent, where more rows than cells fit."""
+
+    seconds: float | None = 30.0
+    """Time after which a search without a limit of its own stops, if it is still descending."""
+
+    def within(self, remaining: float, cells: int) -> Effort | None:
+        """This effort with as many rows as leave time for ten steps; None if none do.
+
+        One step multiplies matrices three times, at some 10^10 operations a second.
+        """
+        seconds = 10 * 6.0 * cells**2 / 1e10
+        rows = min(self.rows(cells), int(remaining / seconds) if remaining < 1e9 else 2**62)
+        if rows < max(cells // 4, 1):
+            return None
+        return replace(self, rows_per_cell=max(rows / cells, 0.25))
+
+    def rows(self, cells: int) -> int:
+        """Number of rows under descent, besides one for every cell."""
+        wanted = max(int(self.rows_per_cell * cells), 32)
+        return max(min(wanted, self.entries // cells), cells // 4)
+
+
+def search(
+    gram: FloatArray,
+    epsilon: float,
+    prior: FloatArray,
+    worst_case: bool,
+    effort: Effort,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None = None,
+) -> tuple[Design, FloatArray]:
+    """A two-valued design for a Gram matrix, and the prior its estimate is best for.
+
+    `state` is what a snapshot of an earlier run held; the search goes on from there.
+    """
+    n = len(gram)
+    objective = Objective(gram, prior)
+    saved, told = saved_design(state, n, epsilon), saved_prior(state, n)
+    if saved is not None and told is not None:
+        design, objective = saved, replace(objective, prior=told)
+    else:
+        design, objective = _descended(objective, epsilon, worst_case, effort, rng, control, state)
+    if n <= effort.generate_up_to and not control.expired and not _met(design, objective, control):
+        found = generate(design, objective, effort.rounds, rng, control, worst_case)
+        design, objective = (design, objective) if found is None else found
+    if worst_case:
+        q = design.chances()
+        moved = replace(objective, prior=saddle_prior(objective, q))
+        if worst_variance(moved, q) < worst_variance(objective, q):
+            objective = moved
+    return design, objective.prior
+
+
+def _met(design: Design, objective: Objective, control: Control) -> bool:
+    """Whether a rounded design reaches the target, on average at least."""
+    if control.target_ratio is None:
+        return False
+    return control.met(objective.variance(objective.evaluate(design.chances()).value))
+
+
+def _descended(
+    objective: Objective,
+    epsilon: float,
+    worst_case: bool,
+    effort: Effort,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None,
+) -> tuple[Design, Objective]:
+    cells = len(objective.gram)
+    saved, told = saved_descent(state, cells), saved_prior(state, cells)
+    if saved is not None and told is not None:
+        # Entries at their bounds have no slope; a start a little inside lets all of them move.
+        start = 0.02 + 0.96 * saved[0], saved[1]
+        objective = replace(objective, prior=told)
+    else:
+        rows = effort.rows(cells)
+        start = dense_start(objective.centred, epsilon, rows, rng)
+    descent = descend(objective, epsilon, start, effort.iterations, control, worst_case)
+    objective = replace(objective, prior=descent.prior)
+    return _two_valued(descent, epsilon, objective), objective
+
+
+def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Design:
+    """Round to two values where that costs nothing, else split into as few level sets as do.
+
+    Splitting loses nothing but multiplies the rows; a descent that was cut short has many levels,
+    which are first rounded to a few.
+    """
+    positions, weights = descent.positions, descent.weights
+    slope = np.expm1(epsilon)
+    before = objective.evaluate(weights[:, None] * (1 + slope * positions)).value
+    found: list[tuple[float, Design]] = []
+    for steps in _LEVELS:
+        if steps > 1 and not _fits(np.round(positions * steps), positions.shape[1]):
+            break
+        near = _rounded(positions, weights, epsilon, steps)
+        if near is None:
+            continue
+        value = objective.evaluate(near.chances()).value
+        found.append((value, near))
+        if value <= before * (1 + _ROUNDING_LOSS):
+            break
+    if not found:
+        return split(positions, weights, epsilon)
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _rounded(
+    positions: FloatArray, weights: FloatArray, epsilon: float, steps: int
+) -> Design | None:
+    if steps == 1:
+        return rounded(positions, weights, epsilon)
+    return split(np.round(positions * steps) / steps, weights, epsilon).balanced()
+
+
+def _fits(levels: FloatArray, cells: int) -> bool:
+    """Whether the level sets of all rows together stay few."""
+    rows = int((np.diff(np.sort(levels, axis=1), axis=1) > 0).sum()) + len(levels)
+    return rows <= max(_LARGEST_SPLIT, _ROWS_PER_CELL * cells) and rows * cells <= _ENTRIES

@@ -1,0 +1,1 @@
+"""The search over translates of a few patterns, for symmetric workloads."""

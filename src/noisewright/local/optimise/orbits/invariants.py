@@ -1,0 +1,234 @@
+"""Workloads as seen by translations: an invariant part, and ramps where order matters.
+
+On histograms whose total is known, the prefix sums S of a histogram x − N/n say everything about an
+ordered workload: prefix asks ΣS², ranges (n+1)ΣS² − (ΣS)². Around their mean S̄ the prefix sums turn
+with the domain, so both are an invariant matrix plus a multiple of aaᵀ, where aᵀx = S̄: a ramp.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import numpy as np
+
+from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.transform.walsh import is_power_of_two
+from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import (
+    Gram,
+    IdentityGram,
+    KronGram,
+    MarginalGram,
+    OnesGram,
+    PrefixGram,
+    RangesGram,
+    ScaledGram,
+    SumGram,
+    XorGram,
+)
+
+DENSE_SIZE = 4096
+AVERAGED_SIZE = 1024
+"""Largest matrix of unknown form that is averaged over translates, to see what that loses."""
+
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """M = invariant + ramp·aaᵀ off the total, exactly.
+
+    `eigenvalues` are those of the invariant part at the kept characters. The first one, of the
+    total, is only meaningful where the total is an eigenvector of M (`whole`).
+    """
+
+    eigenvalues: FloatArray
+    ramp: float = 0.0
+    whole: bool = True
+
+
+def ramp_vector(cells: int) -> FloatArray:
+    """a: the mean of the prefix sums of a histogram is aᵀx, up to its total."""
+    return np.asarray((cells - 1) / 2 - np.arange(cells)) / cells
+
+
+def decompose(gram: Gram, group: Translations) -> Decomposition | None:
+    """The exact decomposition, or None where it is not of this form or not known to be."""
+    if gram.size != group.cells:
+        return None
+    return _decompose(gram, group)
+
+
+def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
+    """χ*Mχ/n at the kept characters: all that an invariant strategy's average error depends on."""
+    known = decompose(gram, group)
+    if known is None:
+        if gram.size > AVERAGED_SIZE:
+            return None
+        return _energies_of(_average_column(gram.dense(), group), group)
+    energies = known.eigenvalues.copy()
+    if known.ramp:
+        energies += known.ramp * group.power(ramp_vector(group.cells)[None])[0] / group.cells
+        energies[0] = 0.0
+    return energies
+
+
+def possible_groups(gram: Gram) -> list[Translations]:
+    """Groups of translations that may leave the matrix unchanged, likeliest first."""
+    found = [Translations(sizes) for sizes in _possible_sizes(gram)]
+    return list(dict.fromkeys(found))
+
+
+def _possible_sizes(gram: Gram) -> list[tuple[int, ...]]:
+    n = gram.size
+    binary = [(2,) * (n.bit_length() - 1)] if is_power_of_two(n) and n > 2 else []
+    if isinstance(gram, MarginalGram):
+        return [tuple(gram.sizes)]
+    if isinstance(gram, ScaledGram):
+        return _possible_sizes(gram.inner)
+    if isinstance(gram, SumGram):
+        return [sizes for part in gram.parts for sizes in _possible_sizes(part)]
+    if isinstance(gram, KronGram):
+        parts = [_possible_sizes(factor) for factor in gram.factors]
+        first = tuple(size for part in parts for size in part[0] if size > 1)
+        return [first or (1,), *binary]
+    if isinstance(gram, XorGram):
+        return binary or [(n,)]
+    return [(n,), *binary]
+
+
+def _average_column(m: FloatArray, group: Translations) -> FloatArray:
+    """c(d) = mean over u of M[u, u+d]: the nearest invariant matrix's first column."""
+    n = group.cells
+    cells = np.arange(n)
+    column = np.empty(n)
+    for d in range(n):
+        column[d] = m[group.subtract(cells, np.full(n, d)), cells].mean()
+    return column
+
+
+def _energies_of(column: FloatArray, group: Translations) -> FloatArray:
+    return np.asarray(np.maximum(group.forward(column[None])[0].real, 0.0))
+
+
+@singledispatch
+def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
+    """Any other matrix: asked for its first column and tried on a few random vectors."""
+    if gram.size > DENSE_SIZE:
+        return None
+    first = np.zeros(gram.size)
+    first[0] = 1.0
+    column = np.asarray(gram.matvec(first), dtype=np.float64)
+    spectrum = group.forward(column[None])[0]
+    x = np.random.default_rng(0).standard_normal((3, gram.size))
+    image = np.asarray(gram.matvec(x.T)).T
+    missed = np.abs(group.apply(spectrum, x) - image).max()
+    if missed > _TOLERANCE * max(float(np.abs(image).max()), 1e-300):
+        return None
+    return Decomposition(np.maximum(spectrum.real, 0.0))
+
+
+@_decompose.register
+def _(gram: IdentityGram, group: Translations) -> Decomposition | None:
+    return Decomposition(np.ones(len(group.counts)))
+
+
+@_decompose.register
+def _(gram: OnesGram, group: Translations) -> Decomposition | None:
+    eigenvalues = np.zeros(len(group.counts))
+    eigenvalues[0] = gram.size
+    return Decomposition(eigenvalues)
+
+
+@_decompose.register
+def _(gram: XorGram, group: Translations) -> Decomposition | None:
+    return Decomposition(gram.eigenvalues.copy()) if group.binary else None
+
+
+@_decompose.register
+def _(gram: MarginalGram, group: Translations) -> Decomposition | None:
+    if group.sizes != tuple(gram.sizes):
+        return None
+    tensor = np.zeros(group.shape)
+    for block, eigenvalue in gram.eigenvalues.items():
+        inside = [slice(0, 1)] * len(gram.sizes)
+        for axis in block:
+            inside[axis] = slice(1, None)
+        tensor[tuple(inside)] = eigenvalue
+    return Decomposition(tensor.ravel())
+
+
+def _ordered(
+    gram: PrefixGram | RangesGram, group: Translations, scale: float
+) -> Decomposition | None:
+    if len(group.sizes) != 1:
+        return None
+    k = np.arange(len(group.counts))
+    eigenvalues = np.zeros(len(k))
+    eigenvalues[1:] = scale / (4 * np.sin(np.pi * k[1:] / gram.size) ** 2)
+    return Decomposition(eigenvalues, float(gram.size), whole=False)
+
+
+@_decompose.register
+def _(gram: PrefixGram, group: Translations) -> Decomposition | None:
+    return _ordered(gram, group, 1.0)
+
+
+@_decompose.register
+def _(gram: RangesGram, group: Translations) -> Decomposition | None:
+    return _ordered(gram, group, gram.size + 1.0)
+
+
+@_decompose.register
+def _(gram: ScaledGram, group: Translations) -> Decomposition | None:
+    inner = decompose(gram.inner, group)
+    if inner is None:
+        return None
+    return Decomposition(gram.scale * inner.eigenvalues, gram.scale * inner.ramp, inner.whole)
+
+
+@_decompose.register
+def _(gram: SumGram, group: Translations) -> Decomposition | None:
+    found = [decompose(part, group) for part in gram.parts]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    return Decomposition(
+        np.asarray(sum(part.eigenvalues for part in parts)),
+        sum(part.ramp for part in parts),
+        all(part.whole for part in parts),
+    )
+
+
+@_decompose.register
+def _(gram: KronGram, group: Translations) -> Decomposition | None:
+    """Products of invariant matrices, each on its own run of attributes."""
+    tensors, rest = [], group.sizes
+    for factor in gram.factors:
+        taken, cells = 0, 1
+        while cells < factor.size and taken < len(rest):
+            cells *= rest[taken]
+            taken += 1
+        if cells != factor.size:
+            return None
+        own = Translations(rest[:taken] or (1,))
+        part = decompose(factor, own)
+        if part is None or part.ramp or not part.whole:
+            return None
+        tensors.append(_all_characters(part.eigenvalues, own))
+        rest = rest[taken:]
+    if rest:
+        return None
+    full = tensors[0]
+    for tensor in tensors[1:]:
+        full = np.multiply.outer(full, tensor)
+    return Decomposition(full.reshape(group.sizes)[..., : group.shape[-1]].ravel())
+
+
+def _all_characters(eigenvalues: FloatArray, group: Translations) -> FloatArray:
+    """Eigenvalues at all characters, from those at the kept ones."""
+    column = group.backward(
+        eigenvalues[None].astype(complex) if not group.binary else eigenvalues[None]
+    )[0]
+    return np.asarray(np.fft.fftn(column.reshape(group.sizes)).real)

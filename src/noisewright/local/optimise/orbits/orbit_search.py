@@ -1,0 +1,250 @@
+"""The search for orbits: column generation by classes, automorphisms written out, cells flipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.dense.starts import BoolArray
+from noisewright.local.optimise.orbits.flips import flip_cells
+from noisewright.local.optimise.orbits.shares import best_shares
+from noisewright.local.optimise.orbits.strategy import attributes_of
+from noisewright.local.optimise.orbits.symmetric_search import (
+    Orbits,
+    SymmetricProblem,
+    orbit_information,
+)
+from noisewright.local.optimise.snapshots import saved_patterns
+from noisewright.local.strategy import Arrays
+from noisewright.workload.base import FloatArray
+
+_LARGEST_JUNTA = 6
+_PRUNING_LOSS = 2e-4
+_WRITING_LOSS = 1e-3
+_SEVERAL_STARTS = 2**14
+_WRITTEN, _WRITTEN_ENTRIES = 2**11, 2**22
+_LIGHT = 1e-4
+
+
+@dataclass(frozen=True)
+class OrbitEffort:
+    """How hard the search tries."""
+
+    rounds: int = 40
+    patience: int = 8
+    flips: int = 40
+    batch_cells: int = 2**15
+    round_cells: int = 2**20
+    reports: int = 2**20
+    """About the largest number of different reports of the strategy."""
+
+    def orbits(self, cells: int) -> int:
+        """Largest number of orbits over this many cells."""
+        return int(np.clip(self.reports // cells, 8, 512))
+
+    def rounds_over(self, cells: int) -> int:
+        """Rounds of column generation: the first few bring most, and large ones take seconds."""
+        return int(np.clip(self.round_cells // cells, 3, self.rounds))
+
+    def batch(self, cells: int) -> int:
+        """Number of patterns improved at once."""
+        return int(np.clip(self.batch_cells // cells, 2, 64))
+
+
+def search_orbits(
+    problem: SymmetricProblem,
+    effort: OrbitEffort,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None = None,
+) -> Orbits:
+    """Orbits of classes written out; where that costs too much, their cells flipped instead.
+
+    `state` is what a snapshot of an earlier run held: its patterns join the first ones.
+    """
+    earlier = saved_patterns(state, problem.group.cells)
+    found = generate_orbits(problem, effort, rng, control, earlier)
+    written = _reweighted(problem, _written_out(problem, found, effort, rng))
+    limit = effort.orbits(problem.group.cells)
+    wanted = _class_value(problem, found)
+    enough = limit > len(problem.classes.sizes)
+    close = problem.value(written.eigenvalues) <= wanted * (1 + _WRITING_LOSS)
+    if (enough and close) or control.expired:
+        return written
+    starts = [written]
+    if problem.group.cells <= _SEVERAL_STARTS:
+        few = np.argsort(-written.shares)[: max(limit // 4, 8)]
+        fresh = problem.spectral_patterns(min(limit, 64), rng, 0.5)
+        starts += [_uniform(problem, written.patterns[few]), _uniform(problem, fresh)]
+    flipped = [flip_cells(problem, start, effort.flips, control) for start in starts]
+    best = min([written, *flipped], key=lambda orbits: problem.value(orbits.eigenvalues))
+    return _reweighted(problem, best)
+
+
+def _uniform(problem: SymmetricProblem, patterns: BoolArray) -> Orbits:
+    shares = np.full(len(patterns), 1.0 / len(patterns))
+    return Orbits(problem.group, patterns, shares, problem.epsilon)
+
+
+def _class_value(problem: SymmetricProblem, orbits: Orbits) -> float:
+    """The value that all automorphisms together would reach."""
+    means = orbits.shares @ problem.classes.mean(orbits.information)
+    return float((problem.classes.weights / means).sum())
+
+
+def generate_orbits(
+    problem: SymmetricProblem,
+    effort: OrbitEffort,
+    rng: np.random.Generator,
+    control: Control,
+    earlier: BoolArray | None = None,
+) -> Orbits:
+    """Column generation, eigenvalues averaged over classes of characters."""
+    n, classes = problem.group.cells, problem.classes
+    batch, rounds = effort.batch(n), effort.rounds_over(n)
+    pool = problem.spectral_patterns(batch, rng, 0.5)
+    pool = np.concatenate([pool, problem.ascend(pool, np.sqrt(np.abs(problem.energies)))])
+    pool = np.concatenate([pool, random_juntas(problem, batch, rng), _waves(problem, batch)])
+    if earlier is not None:
+        pool = np.concatenate([pool, earlier])
+    best = np.inf
+    stalled = 0
+    for round_ in range(rounds):
+        pool = _distinct(pool)
+        means = classes.mean(orbit_information(problem.group, pool, problem.epsilon))
+        kept, shares, value = _pruned(means, classes.weights, effort.orbits(n))
+        pool, means = pool[kept], means[kept]
+        stalled = 0 if value < best * (1 - 1e-4) else stalled + 1
+        best = min(best, value)
+        control.keep("orbits", lambda pool=pool: {"patterns": pool})  # type: ignore[misc]
+        done = control.step("orbits", problem.variance(value))
+        if done or stalled >= effort.patience or round_ == rounds - 1:
+            break
+        gains = classes.spread(classes.weights / classes.sizes / (shares @ means) ** 2)
+        pool = np.concatenate([pool, _proposals(problem, pool, gains, batch, rng)])
+    return Orbits(problem.group, pool, shares, problem.epsilon)
+
+
+def _waves(problem: SymmetricProblem, rows: int) -> BoolArray:
+    """One character of each class, high where it is positive: what the Fourier strategy draws."""
+    labels = problem.classes.labels
+    _, first = np.unique(labels, return_index=True)
+    chosen = first[labels[first] >= 0][:rows]
+    kind = np.float64 if problem.group.binary else np.complex128
+    spectra = np.zeros((len(chosen), len(labels)), dtype=kind)
+    spectra[np.arange(len(chosen)), chosen] = 1.0
+    return np.asarray(problem.group.backward(spectra) > 0)
+
+
+def random_juntas(problem: SymmetricProblem, rows: int, rng: np.random.Generator) -> BoolArray:
+    """Random patterns that depend on a few attributes only.
+
+    Ascents keep the attributes a pattern depends on, so these find functions of low degree, which
+    for k-way marginals and parities of low degree are nearly optimal and which patterns over all
+    attributes never meet: at 512 cells and ε = 1, 3-way marginals go from ratio 1.2 to 1.01.
+    """
+    sizes = problem.group.sizes
+    found = np.empty((rows, problem.group.cells), dtype=bool)
+    for row in range(rows):
+        axes = rng.choice(len(sizes), rng.integers(1, min(len(sizes), _LARGEST_JUNTA) + 1), False)
+        shape = [size if axis in axes else 1 for axis, size in enumerate(sizes)]
+        cells = int(np.prod(shape))
+        share = 1.0 / (1.0 + np.exp(problem.epsilon))
+        count = int(np.clip(rng.binomial(cells, share), 1, max(cells - 1, 1)))
+        junta = np.zeros(cells, dtype=bool)
+        junta[rng.permutation(cells)[:count]] = True
+        found[row] = np.broadcast_to(junta.reshape(shape), sizes).ravel()
+    return found
+
+
+def _proposals(
+    problem: SymmetricProblem,
+    pool: BoolArray,
+    gains: FloatArray,
+    batch: int,
+    rng: np.random.Generator,
+) -> BoolArray:
+    """Ascents from fresh random patterns of three kinds and from shaken ones of the pool."""
+    n, half = problem.group.cells, max(batch // 2, 1)
+    fresh = [problem.spectral_patterns(half, rng, p) for p in (0.5, rng.uniform(0, 1))]
+    if len(problem.group.sizes) > 1:
+        fresh.append(random_juntas(problem, batch, rng))
+    chosen = pool[rng.permutation(len(pool))[:batch]]
+    shaken = chosen ^ (rng.random(chosen.shape) < rng.uniform(min(1.0 / n, 0.05), 0.1))
+    return problem.ascend(np.concatenate([*fresh, shaken]), gains)
+
+
+def _distinct(patterns: BoolArray) -> BoolArray:
+    """The patterns without repetitions, in order of first appearance."""
+    packed = np.packbits(patterns, axis=1)
+    first = {row.tobytes(): index for index, row in reversed(list(enumerate(packed)))}
+    return np.asarray(patterns[sorted(first.values())])
+
+
+def _pruned(
+    information: FloatArray, weights: FloatArray, largest: int
+) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
+    """Orbits worth keeping, with their best shares: as few as cost next to nothing.
+
+    An interior method spreads shares over all equally good orbits; no more orbits than classes
+    are ever needed.
+    """
+    shares, value = best_shares(information, weights)
+    order = np.argsort(-shares)
+    order = order[shares[order] > 1e-7]
+    limit = min(information.shape[1] + 1, largest)
+    while limit < len(order):
+        kept = np.sort(order[:limit])
+        if (information[kept].max(axis=0) > 0).all():
+            fewer, fewer_value = best_shares(information[kept], weights)
+            if fewer_value <= value * (1 + _PRUNING_LOSS) or 2 * limit > largest:
+                return kept, fewer, fewer_value
+        limit *= 2
+    kept = np.sort(order)
+    return kept, shares[kept] / shares[kept].sum(), value
+
+
+def _written_out(
+    problem: SymmetricProblem, orbits: Orbits, effort: OrbitEffort, rng: np.random.Generator
+) -> Orbits:
+    """The orbits under random automorphisms, enough to come near the averages over classes.
+
+    A pattern of few attributes has few reports, so that many of its images fit.
+    """
+    wanted = _class_value(problem, orbits)
+    if problem.value(orbits.eigenvalues) <= wanted * (1 + _WRITING_LOSS):
+        return orbits
+    sizes, n = problem.group.sizes, problem.group.cells
+    heavy = np.argsort(-orbits.shares)[: max(effort.orbits(n) // 4, 1)]
+    heavy = heavy[orbits.shares[heavy] > _LIGHT]
+    reports = sum(_reports(orbits.patterns[index].reshape(sizes)) for index in heavy)
+    useful = min(_WRITTEN, 8 * int(problem.needed.sum()), _WRITTEN_ENTRIES // n)
+    few = reports < n  # in sum: then it is their number that counts, not their reports
+    written = max(useful if few else 0, effort.orbits(n))
+    copies = max(written // len(heavy), 1)
+    moved = [problem.automorphisms.random(orbits.patterns[heavy], rng) for _ in range(copies - 1)]
+    patterns = np.concatenate([orbits.patterns[heavy], *moved])
+    shares = np.tile(orbits.shares[heavy], copies)
+    return Orbits(problem.group, patterns, shares / shares.sum(), orbits.epsilon)
+
+
+def _reports(pattern: BoolArray) -> int:
+    """Translations that a pattern over all attributes has, those that leave it unchanged as one."""
+    return prod(pattern.shape[axis] for axis in attributes_of(pattern))
+
+
+def _reweighted(problem: SymmetricProblem, orbits: Orbits) -> Orbits:
+    """Best shares character by character; orbits without a share are dropped."""
+    needed = problem.needed
+    before = problem.value(orbits.eigenvalues)
+    if not np.isfinite(before):
+        return orbits
+    shares, _ = best_shares(orbits.information[:, needed], problem.weights[needed])
+    kept = shares > 1e-4 / len(shares)
+    trimmed = shares[kept] / shares[kept].sum()
+    found = Orbits(problem.group, orbits.patterns[kept], trimmed, orbits.epsilon)
+    return found if problem.value(found.eigenvalues) < before else orbits

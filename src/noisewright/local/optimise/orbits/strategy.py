@@ -1,0 +1,387 @@
+"""A strategy made of orbits: the translates of a few patterns, each on some of the attributes.
+
+The client needs the patterns only: it draws an orbit, then a cell s of its pattern (a high cell
+being e^ε times likelier), and reports the orbit and the translation u − s. All figures follow from
+transforms over the cells; nothing over pairs of cells is formed unless the workload itself is a
+matrix without structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.information import Information
+from noisewright.local.fixedpoint import check_epsilon, floor_times
+from noisewright.local.optimise.dense.starts import BoolArray
+from noisewright.local.optimise.orbits.invariants import decompose, ramp_vector
+from noisewright.local.optimise.orbits.orbit_families import (
+    UNIT,
+    Family,
+    family_energy,
+    family_moment,
+)
+from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.reading import check_axes, check_sizes, stored
+from noisewright.local.strategy import (
+    DENSE_SIZE,
+    Arrays,
+    IndexStrategy,
+    IntArray,
+    Settings,
+    check_dense,
+    check_values,
+)
+from noisewright.privacy.source import ByteSource, uniform_integers
+from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.gram import Gram
+
+_BLOCK_ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class InvariantInformation(Information):
+    """An information matrix that translations leave unchanged, by its eigenvalues."""
+
+    group: Translations
+    eigenvalues: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return self.group.cells
+
+    @cached_property
+    def _seen(self) -> BoolArray:
+        return np.asarray(self.eigenvalues > 1e-12 * self.eigenvalues.max())
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether every character is seen."""
+        return bool(self._seen.all())
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """Eigenvalues of the pseudo-inverse."""
+        return np.where(self._seen, 1.0 / np.where(self._seen, self.eigenvalues, 1.0), 0.0)
+
+    def _apply(self, eigenvalues: FloatArray, x: FloatArray) -> FloatArray:
+        rows = x[None] if x.ndim == 1 else x.T
+        result = self.group.apply(eigenvalues, np.asarray(rows, dtype=np.float64))
+        return result[0] if x.ndim == 1 else result.T
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with `x`."""
+        return self._apply(self.eigenvalues, x)
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Pseudo-inverse applied to `x`."""
+        return self._apply(self.inverse, x)
+
+
+@dataclass(frozen=True, eq=False)
+class OrbitStrategy(IndexStrategy):
+    """Orbits over attributes of these sizes; what their chances leave of one says nothing."""
+
+    sizes: tuple[int, ...]
+    families: tuple[Family, ...]
+    epsilon: float
+
+    kind = "orbits"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        sizes = check_sizes(self.sizes)
+        for family in self.families:
+            check_axes("axes", family.axes, len(sizes))
+            if family.group.sizes != tuple(sizes[axis] for axis in family.axes):
+                raise InvalidParameter("families", family.axes, "must fit the domain")
+        if not self.families or self.spare < 0:
+            raise InvalidParameter("families", len(self.families), "must hold a chance of one")
+        if not self.is_private():
+            raise InvalidParameter(
+                "families", f"log-ratio {self.log_ratio():.9f}", f"must be <= {self.epsilon}"
+            )
+
+    @classmethod
+    def from_patterns(
+        cls, sizes: tuple[int, ...], patterns: BoolArray, shares: FloatArray, epsilon: float
+    ) -> OrbitStrategy:
+        """Orbits of full patterns with these shares, each cut down to the attributes it needs.
+
+        Low chances are rounded down and high ones to at most e^ε times that, so the columns fall
+        short of one by a trifle, which goes to one report that says nothing.
+        """
+        grouped: dict[tuple[int, ...], list[tuple[BoolArray, float]]] = {}
+        for pattern, share in zip(patterns, shares / shares.sum(), strict=True):
+            axes = attributes_of(pattern.reshape(sizes))
+            small = pattern.reshape(sizes)[
+                tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))
+            ].ravel()
+            grouped.setdefault(axes, []).append((small, float(share)))
+        families = []
+        for axes, members in grouped.items():
+            group = Translations(tuple(sizes[axis] for axis in axes))
+            bits = np.array([member[0] for member in members])
+            counts = bits.sum(axis=1)
+            weight = np.array([member[1] for member in members])
+            weight /= group.cells + np.expm1(epsilon) * counts
+            low = np.maximum(np.floor(weight * (1.0 - 2.0**-50) * UNIT), 1.0).astype(np.int64)
+            families.append(Family(axes, group, bits, low, floor_times(epsilon, low)))
+        return cls(sizes, tuple(families), epsilon)
+
+    @cached_property
+    def group(self) -> Translations:
+        """Translations of the whole domain."""
+        return Translations(self.sizes)
+
+    @cached_property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of types."""
+        return prod(self.sizes)
+
+    @cached_property
+    def spare(self) -> int:
+        """What is left of the chances, out of 2^62."""
+        return UNIT - sum(family.total for family in self.families)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """First report of each family; then the report that says nothing."""
+        return tuple(np.cumsum([0, *(family.reports for family in self.families)]).tolist())
+
+    @property
+    def outputs(self) -> int:
+        """All translations of all orbits, and one more."""
+        return self.starts[-1] + 1
+
+    # --- the client ---------------------------------------------------------------------------
+
+    @cached_property
+    def _upper(self) -> npt.NDArray[np.uint64]:
+        masses = np.concatenate([family.masses for family in self.families])
+        return np.cumsum(masses).astype(np.uint64)
+
+    @cached_property
+    def _first_orbits(self) -> IntArray:
+        return np.cumsum([0, *(len(family.masses) for family in self.families)])
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """One uniform number per report: it picks the orbit, and what is left of it the cell."""
+        words = uniform_integers(UNIT, len(values), source)
+        drawn = np.searchsorted(self._upper, words, side="right")
+        below = np.concatenate([np.zeros(1, dtype=np.uint64), self._upper])[drawn]
+        rest = (words - below).astype(np.int64)
+        reports = np.full(len(values), self.outputs - 1, dtype=np.int64)
+        home = np.searchsorted(self._first_orbits, drawn, side="right") - 1
+        for index, family in enumerate(self.families):
+            members = np.flatnonzero(home == index)
+            if not members.size:
+                continue
+            orbit = drawn[members] - self._first_orbits[index]
+            cell = family.draw(orbit, rest[members])
+            own = check_values(self._projected(values[members], family.axes), family.group.cells)
+            shift = family.group.subtract(own, cell)
+            reports[members] = self.starts[index] + orbit * family.group.cells + shift
+        return reports
+
+    def _projected(self, values: IntArray, axes: tuple[int, ...]) -> IntArray:
+        """Numbers of the cells of a marginal that cells lie in."""
+        if len(axes) == len(self.sizes):
+            return values
+        result = np.zeros_like(values)
+        for axis in axes:
+            stride = prod(self.sizes[axis + 1 :])
+            result = result * self.sizes[axis] + values // stride % self.sizes[axis]
+        return result
+
+    def _spread(self, small: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+        """A vector over a marginal's cells, as a tensor that broadcasts over the domain."""
+        return small.reshape([size if axis in axes else 1 for axis, size in enumerate(self.sizes)])
+
+    # --- the collector ------------------------------------------------------------------------
+
+    def _tallies(self, tally: Array) -> Iterator[tuple[Family, Array]]:
+        for index, family in enumerate(self.families):
+            part = tally[self.starts[index] : self.starts[index + 1]]
+            yield family, part.reshape(len(family.masses), family.group.cells)
+
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Σ s: counts of translations convolved with the patterns."""
+        total = np.full(self.sizes, float(tally[-1]))
+        for family, counts in self._tallies(tally):
+            waves = family.group.forward(counts.astype(np.float64))
+            waves = (waves * family.group.forward(family.values)).sum(axis=0)
+            total += self._spread(family.group.backward(waves[None])[0], family.axes)
+        return total.ravel()
+
+    # --- the analyst --------------------------------------------------------------------------
+
+    @cached_property
+    def information(self) -> InvariantInformation:
+        """X, by its eigenvalues."""
+        return InvariantInformation(self.group, self.eigenvalues)
+
+    @cached_property
+    def eigenvalues(self) -> FloatArray:
+        """Eigenvalues of X, from its first column: autocorrelations of the patterns."""
+        column = np.full(self.sizes, self.spare / UNIT)
+        for family in self.families:
+            power = family.shares @ family.group.power(family.values) / family.group.cells
+            waves = power[None] if family.group.binary else power[None].astype(np.complex128)
+            column += self._spread(family.group.backward(waves)[0], family.axes)
+        return np.asarray(self.group.forward(column.reshape(1, -1))[0].real)
+
+    def expectation(self, energies: FloatArray) -> FloatArray:
+        """E[e | u] for every type u and a value e of each report."""
+        total = np.full(self.sizes, self.spare / UNIT * energies[-1])
+        for family, part in self._tallies(energies):
+            waves = family.group.forward(np.ascontiguousarray(part))
+            chances = family.values * (family.shares / family.group.cells)[:, None]
+            waves = (waves * family.group.forward(chances)).sum(axis=0)
+            total += self._spread(family.group.backward(waves[None])[0], family.axes)
+        return total.ravel()
+
+    def _products(self, vectors: FloatArray) -> FloatArray:
+        """sᵀz of every report's score with the rows z of `vectors`, one row each."""
+        pieces = []
+        tensors = vectors.reshape(-1, *self.sizes)
+        for family in self.families:
+            others = tuple(1 + a for a in range(len(self.sizes)) if a not in family.axes)
+            small = tensors.sum(axis=others).reshape(len(vectors), -1)
+            waves = family.group.forward(np.ascontiguousarray(small))
+            patterns = np.conj(family.group.forward(family.values))
+            for pattern in patterns:
+                pieces.append(family.group.backward(waves * pattern))
+        pieces.append(vectors.sum(axis=1)[:, None])
+        return np.concatenate(pieces, axis=1)
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """All alike for the invariant part of the workload; one pair of transforms for a ramp."""
+        known = decompose(gram, self.group)
+        if known is None:
+            return super().type_variances(gram)
+        information = self.information
+        weights = known.eigenvalues * self.group.counts
+        weights[0] = 0.0
+        if (weights[information.inverse == 0.0] > 1e-12 * weights.max()).any():
+            return np.full(self.size, np.inf)  # something asked is never reported
+        constant = float(weights @ information.inverse) - weights.sum() / self.size
+        result = np.full(self.size, constant)
+        if known.ramp:
+            a = ramp_vector(self.size)
+            products = self._products(information.solve(a)[None])[0]
+            result += known.ramp * (self.expectation(products**2) - a**2)
+        return result
+
+    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
+        """By a matrix over cells while that is possible, then query by query."""
+        if self.size <= DENSE_SIZE:
+            return super().query_variances(workload, histogram)
+        step = max(1, _BLOCK_ENTRIES // max(self.size, self.outputs))
+        pieces = []
+        for start in range(0, workload.queries, step):
+            rows = workload.rows(start, min(start + step, workload.queries))
+            products = self._products(self.information.solve(rows.T).T)
+            weights = np.array([self.expectation(part**2) @ histogram for part in products])
+            pieces.append(weights - (rows**2) @ histogram)
+        return np.concatenate(pieces)
+
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """Σ_o (q_oᵀx) s_o s_oᵀ, one family at a time on the cells of its marginal."""
+        check_dense(self.size)
+        total = np.full((self.size, self.size), self.spare / UNIT * histogram.sum())
+        cells = np.arange(self.size)
+        tensor = histogram.reshape(self.sizes)
+        for family in self.families:
+            others = tuple(a for a in range(len(self.sizes)) if a not in family.axes)
+            small = family_moment(family, tensor.sum(axis=others).ravel())
+            index = self._projected(cells, family.axes)
+            total += small[np.ix_(index, index)]
+        return total
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """Σ_o Q[o,u] s_oᵀ S s_o, one family at a time on the cells of its marginal."""
+        total = np.full(self.size, self.spare / UNIT * quadratic.sum())
+        cells = np.arange(self.size)
+        for family in self.families:
+            index = self._projected(cells, family.axes)
+            small = np.zeros((family.group.cells, self.size))
+            np.add.at(small, index, quadratic)
+            both = np.zeros((family.group.cells, family.group.cells))
+            np.add.at(both, index, small.T)
+            total += family_energy(family, both)[index]
+        return total
+
+    # --- form ---------------------------------------------------------------------------------
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop`."""
+        if (stop - start) * self.size > 16 * _BLOCK_ENTRIES:
+            raise TooLarge("that many rows are too large for a dense block")
+        result = np.full((stop - start, self.size), self.spare / UNIT)
+        cells = np.arange(self.size)
+        for index, family in enumerate(self.families):
+            first, last = max(start, self.starts[index]), min(stop, self.starts[index + 1])
+            own = self._projected(cells, family.axes)
+            for report in range(first, last):
+                orbit, shift = divmod(report - self.starts[index], family.group.cells)
+                moved = family.group.subtract(own, np.full(self.size, shift))
+                bits = family.patterns[orbit][moved]
+                result[report - start] = (
+                    np.where(bits, family.high[orbit], family.low[orbit]) / UNIT
+                )
+        return result
+
+    def worst_ratio(self) -> Fraction:
+        """The worst of the orbits, exactly."""
+        low = np.concatenate([family.low for family in self.families])
+        high = np.concatenate([family.high for family in self.families])
+        pairs = np.unique(np.stack([high, low], axis=1), axis=0)
+        return max(Fraction(int(h), int(lo)) for h, lo in pairs)
+
+    @property
+    def two_valued(self) -> bool:
+        """By construction."""
+        return True
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Sizes, the attributes of each family, patterns as bits and chances."""
+        arrays: Arrays = {}
+        for index, family in enumerate(self.families):
+            arrays[f"{index}.bits"] = np.packbits(family.patterns, axis=1)
+            arrays[f"{index}.low"], arrays[f"{index}.high"] = family.low, family.high
+        axes = [list(family.axes) for family in self.families]
+        return {"sizes": list(self.sizes), "axes": axes, "epsilon": self.epsilon}, arrays
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> OrbitStrategy:
+        """The strategy that `parameters` described."""
+        sizes = check_sizes(settings["sizes"])
+        families = []
+        for index, listed in enumerate(settings["axes"]):
+            axes = check_axes("axes", listed, len(sizes))
+            group = Translations(tuple(sizes[axis] for axis in axes))
+            packed = stored(arrays, f"{index}.bits", np.uint8, (None, -(-group.cells // 8)))
+            low, high = (
+                stored(arrays, f"{index}.{name}", np.int64, (len(packed),))
+                for name in ("low", "high")
+            )
+            bits = np.unpackbits(packed, axis=1, count=group.cells)
+            families.append(Family(axes, group, bits.astype(bool), low, high))
+        return cls(sizes, tuple(families), settings["epsilon"])
+
+
+def attributes_of(pattern: BoolArray) -> tuple[int, ...]:
+    """Attributes on which a pattern depends; at least one."""
+    found = [
+        axis for axis in range(pattern.ndim) if (pattern != np.roll(pattern, 1, axis=axis)).any()
+    ]
+    return tuple(found) or (0,)

@@ -1,0 +1,1 @@
+"""The search over coarse bins and fine translates, for long ordered domains."""

@@ -1,0 +1,336 @@
+"""Ordered domains at scale: a dense strategy on coarse bins mixed with orbits on the fine domain.
+
+Prefix sums differ from a turning workload by one ramp. Low frequencies, where the ramp lives, are
+asked on bins, where a dense strategy can be optimised; the rest is asked by orbits of patterns over
+all cells. Each part is optimised knowing what the other contributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.dense.descent import descend
+from noisewright.local.optimise.dense.design import Design, rounded
+from noisewright.local.optimise.dense.objective import Objective
+from noisewright.local.optimise.dense.search import Effort, search
+from noisewright.local.optimise.orbits.flips import flip_cells
+from noisewright.local.optimise.orbits.invariants import Decomposition, decompose, ramp_vector
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.orbits.symmetric_search import (
+    Orbits,
+    SymmetricProblem,
+    orbit_information,
+)
+from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.optimise.ordered.coarsefine import (
+    Bins,
+    CoarseFineInformation,
+    CoarseFineInverse,
+    Sandwich,
+    full_spectrum,
+    sandwich,
+)
+from noisewright.local.optimise.snapshots import saved_design, saved_patterns, saved_shares
+from noisewright.local.strategy import Arrays
+from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import Gram, PrefixGram
+
+_MIXING_STEPS = 30
+_UNSEEN = 1e-9
+_LEAST_FINE = 1e-3  # share of reports that every frequency needs to be seen at all
+_HURRY = 5.0  # seconds in which many bins cannot even be looked at
+
+
+@dataclass(frozen=True)
+class OrderedEffort:
+    """How hard the search tries."""
+
+    bins: int = 64
+    rounds: int = 3
+    flips: int = 25
+    reports: int = 2**20
+
+    def orbits(self, cells: int) -> int:
+        """Number of fine patterns."""
+        return int(np.clip(self.reports // cells, 8, 96))
+
+
+@dataclass(frozen=True, eq=False)
+class FineProblem:
+    """The error as a function of the fine spectrum, the coarse information being given."""
+
+    group: Translations
+    epsilon: float
+    bins: Bins
+    coarse: FloatArray
+    share: float
+    workload: Decomposition
+
+    def _sandwich(self, eigenvalues: FloatArray) -> Sandwich:
+        return sandwich(self.bins, self.share * eigenvalues, self.coarse, self.workload)
+
+    def value(self, eigenvalues: FloatArray) -> float:
+        """tr(M X⁻¹); infinite where a frequency is as good as unseen and digits are lost."""
+        if eigenvalues[1:].min() <= _UNSEEN * eigenvalues[1:].max():
+            return float("inf")
+        return self._sandwich(eigenvalues).value
+
+    def gains(self, eigenvalues: FloatArray) -> FloatArray:
+        """Minus the derivative in each eigenvalue."""
+        gains = self._sandwich(eigenvalues).on_characters()[: len(eigenvalues)]
+        gains[0] = 0.0
+        return np.asarray(gains)
+
+    def variance(self, value: float) -> float:
+        """Variance per person at a value."""
+        return value - self.known
+
+    @cached_property
+    def known(self) -> float:
+        """Mean squared answer off the total."""
+        n = self.bins.cells
+        spectrum = float((self.workload.eigenvalues * self.group.counts)[1:].sum()) / n
+        return spectrum + self.workload.ramp * float((ramp_vector(n) ** 2).mean())
+
+
+def bins_for(cells: int, wanted: int) -> int:
+    """The divisor of `cells` nearest, by ratio, to the wanted number of bins."""
+    divisors = [d for d in range(1, min(cells, 4 * wanted) + 1) if cells % d == 0]
+    return min(divisors, key=lambda d: abs(np.log(d / wanted)))
+
+
+def search_ordered(
+    gram: Gram,
+    workload: Decomposition,
+    epsilon: float,
+    effort: OrderedEffort,
+    rng: np.random.Generator,
+    control: Control,
+    state: Arrays | None = None,
+) -> CoarseFine:
+    """Coarse and fine parts optimised in turn, with the share of reports each gets.
+
+    `state` is what a snapshot of an earlier run held; the search goes on from there.
+    """
+    n = gram.size
+    if control.remaining < _HURRY and state is None:
+        effort = replace(effort, bins=min(effort.bins, 32), reports=min(effort.reports, 2**19))
+    bins = Bins(n, bins_for(n, effort.bins))
+    group = Translations((n,))
+    design, orbits, share = _start(bins, group, workload, epsilon, effort, rng, state)
+    for _ in range(effort.rounds):
+        coarse = (1.0 - share) * _centred_information(design)
+        problem = FineProblem(group, epsilon, bins, coarse, share, workload)
+        orbits = flip_cells(problem, orbits, effort.flips, control)
+        share, shares = _mixed(problem, orbits, design, share)
+        orbits = Orbits(group, orbits.patterns, shares, epsilon)
+        if control.expired:
+            break
+        design = _coarse_step(problem, orbits, design, share)
+        state = {
+            "coarse": design.patterns,
+            "weights": design.weights,
+            "fine": orbits.patterns,
+            "shares": orbits.shares,
+            "share": np.array([share]),
+        }
+        control.keep("ordered", state.copy, now=True)
+    return _mixture(n, bins, design, orbits, share, epsilon)
+
+
+def _start(
+    bins: Bins,
+    group: Translations,
+    workload: Decomposition,
+    epsilon: float,
+    effort: OrderedEffort,
+    rng: np.random.Generator,
+    state: Arrays | None,
+) -> tuple[Design, Orbits, float]:
+    saved = saved_design(state, bins.bins, epsilon, "coarse")
+    fine = saved_patterns(state, group.cells, "fine")
+    parts = None if fine is None else saved_shares(state, "shares", len(fine))
+    share = saved_shares(state, "share", 1)
+    if saved is not None and fine is not None and parts is not None and share is not None:
+        mixed = float(np.clip(share[0], _LEAST_FINE, 1 - _LEAST_FINE))
+        return saved, Orbits(group, fine, parts / parts.sum(), epsilon), mixed
+    uniform = np.full(bins.bins, 1.0 / bins.bins)
+    quick = Effort(iterations=60, rounds=0, generate_up_to=0)
+    gram = PrefixGram(bins.bins).dense()
+    design, _ = search(gram, epsilon, uniform, False, quick, rng, Control())
+    symmetric = SymmetricProblem(group, _energies(workload, group), epsilon)
+    patterns = symmetric.spectral_patterns(effort.orbits(group.cells), rng, 0.5)
+    shares = np.full(len(patterns), 1.0 / len(patterns))
+    return design, Orbits(group, patterns, shares, epsilon), 0.7
+
+
+def _energies(workload: Decomposition, group: Translations) -> FloatArray:
+    ramp = group.power(ramp_vector(group.cells)[None])[0] / group.cells
+    energies = workload.eigenvalues + workload.ramp * ramp
+    energies[0] = 0.0
+    return np.asarray(energies)
+
+
+def _centred_information(design: Design) -> FloatArray:
+    q = design.chances()
+    prior = np.full(q.shape[1], 1.0 / q.shape[1])
+    chance = q @ prior
+    return Objective(np.eye(q.shape[1]), prior).information(q / chance[:, None] - 1.0, chance)
+
+
+def _mixed(
+    problem: FineProblem, orbits: Orbits, design: Design, share: float
+) -> tuple[float, FloatArray]:
+    """Shares of the orbits and of the coarse part, by multiplicative steps: the value is convex."""
+    coarse = _centred_information(design)
+    information = orbit_information(orbits.group, orbits.patterns, orbits.epsilon)
+    counts = orbits.group.counts
+    w = np.append(share * orbits.shares, 1.0 - share)
+    for _ in range(_MIXING_STEPS):
+        found = sandwich(problem.bins, w[:-1] @ information, w[-1] * coarse, problem.workload)
+        gains = found.on_characters()[: len(counts)] * counts
+        gains[0] = 0.0
+        worth = np.append(information @ gains, float((found.on_bins() * coarse).sum()))
+        # No worth is negative, but differences of large numbers may come out so.
+        w = w * np.sqrt(np.maximum(worth, 1e-6 * np.abs(worth).max()))
+        w[:-1] = np.maximum(w[:-1], _LEAST_FINE / len(w) * w.sum())
+        w /= w.sum()
+    return float(1.0 - w[-1]), np.asarray(w[:-1] / w[:-1].sum())
+
+
+def _coarse_step(problem: FineProblem, orbits: Orbits, design: Design, share: float) -> Design:
+    """Descend in the coarse strategy, given the information of the fine one.
+
+    tr(M(circ + UCUᵀ)⁻¹) is, up to a constant, tr(M'(G⁻¹ + C)⁻¹) with G = UᵀDU and M' = G⁻¹T'G⁻¹,
+    T' = UᵀDMDU: the dense problem again, with information at hand.
+    """
+    bins = problem.bins
+    plain = CoarseFineInverse(
+        bins,
+        full_spectrum(share * orbits.eigenvalues, bins.cells),
+        np.zeros((bins.bins, bins.bins)),
+    )
+    found = Sandwich(plain, full_spectrum(problem.workload.eigenvalues, bins.cells), 0.0)
+    seen = bins.sums(plain.solve(found.ramp_vector))
+    target = found.between_bins + problem.workload.ramp * np.outer(seen, seen)
+    filled = plain.gathered + np.trace(plain.gathered) / bins.bins**2
+    known = np.linalg.inv(filled)
+    centre = np.eye(bins.bins) - 1.0 / bins.bins
+    known = centre @ known @ centre
+    objective = Objective(
+        known @ target @ known / (1.0 - share),
+        np.full(bins.bins, 1.0 / bins.bins),
+        offset=known / (1.0 - share),
+    )
+    # Entries at their bounds have no slope; a start a little inside lets all of them move.
+    start = np.asarray(0.05 + 0.9 * design.patterns, dtype=np.float64), design.weights
+    moved = descend(objective, problem.epsilon, start, 40, Control())
+    near = rounded(moved.positions, moved.weights, problem.epsilon)
+    if near is None:
+        return design
+    before, after = (objective.evaluate(d.chances()).value for d in (design, near))
+    return near if after < before else design
+
+
+def _mixture(
+    n: int, bins: Bins, design: Design, orbits: Orbits, share: float, epsilon: float
+) -> CoarseFine:
+    coarse = MatrixStrategy.from_chances(design.chances(), epsilon)
+    fine = OrbitStrategy.from_patterns((n,), orbits.patterns, orbits.shares, epsilon)
+    return CoarseFine.of(
+        [coarse, fine], [Coarsening(n, bins.width), Coarsening(n)], [1.0 - share, share]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseFine(Mixture):
+    """A strategy on equal bins of neighbours, mixed with orbits over the cells of a cycle."""
+
+    kind = "coarse-fine"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        bins, cells = (self.coarsenings * 2)[:2]
+        even = bins.table is None and cells.table is None and cells.width == 1
+        if len(self.components) != 2 or not even or self.size % bins.width:
+            raise InvalidParameter("components", len(self.components), "must be bins and cells")
+        coarse, fine = self.components
+        if not isinstance(coarse, MatrixStrategy) or not isinstance(fine, OrbitStrategy):
+            raise InvalidParameter("components", coarse.kind, "must be a matrix, then orbits")
+        if fine.sizes != (self.size,) or len(fine.families) != 1:
+            raise InvalidParameter("components", fine.sizes, "must turn all cells")
+
+    @property
+    def counts_people(self) -> bool:
+        """Bins are even."""
+        return True
+
+    @cached_property
+    def _parts(self) -> tuple[MatrixStrategy, OrbitStrategy, float, float]:
+        coarse, fine = self.components
+        assert isinstance(coarse, MatrixStrategy)
+        assert isinstance(fine, OrbitStrategy)
+        first, second = self._chances
+        return coarse, fine, first, second
+
+    @cached_property
+    def _bins(self) -> Bins:
+        return Bins(self.size, self.components[0].size)
+
+    @cached_property
+    def _spectrum(self) -> FloatArray:
+        """Eigenvalues of the fine information at the kept characters."""
+        _, fine, _, _ = self._parts
+        return fine.eigenvalues
+
+    @cached_property
+    def _centred_coarse(self) -> FloatArray:
+        return np.asarray(self._parts[0].information.dense() - 1.0)
+
+    @cached_property
+    def information(self) -> CoarseFineInformation:
+        """X = 11ᵀ + circ(fine) + U coarse Uᵀ."""
+        _, _, first, second = self._parts
+        return CoarseFineInformation(
+            CoarseFineInverse(
+                self._bins,
+                full_spectrum(second * self._spectrum, self.size),
+                first * self._centred_coarse,
+            )
+        )
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """From transforms and matrices over bins, for prefix, ranges and what is made of them."""
+        known = decompose(gram, Translations((self.size,)))
+        if known is None:
+            return super().type_variances(gram)
+        # Asked for several times on the way to a plan, and seconds of work on large domains.
+        return _variances(self, gram).copy()
+
+    def _variances_on(self, known: Decomposition) -> FloatArray:
+        group = Translations((self.size,))
+        coarse, fine, first, second = self._parts
+        found = sandwich(self._bins, second * self._spectrum, first * self._centred_coarse, known)
+        result = first * self._bins.spread(coarse.energy(found.on_bins()))
+        between = found.between[: len(group.counts)] * group.counts
+        result += second * float(between[1:] @ self._spectrum[1:])
+        energies = [found.on_translates(values) for values in fine.families[0].values]
+        result += second * fine.expectation(np.append(np.concatenate(energies), 0.0))
+        weights = known.eigenvalues * group.counts
+        return np.asarray(
+            result - weights[1:].sum() / self.size - known.ramp * ramp_vector(self.size) ** 2
+        )
+
+
+@lru_cache(maxsize=2)
+def _variances(strategy: CoarseFine, gram: Gram) -> FloatArray:
+    known = decompose(gram, Translations((strategy.size,)))
+    assert known is not None
+    return strategy._variances_on(known)

@@ -1,0 +1,225 @@
+"""Information from a strategy on coarse bins beside one whose translates cover the fine domain.
+
+X = circ(λ) + U C Uᵀ, with U the indicator of n/b equal bins of b neighbouring cells. All that an
+optimiser or an analyst needs of X⁻¹ follows from matrices over the bins: UᵀDU is circulant for
+every circulant D, with eigenvalues that gather those of D whose frequencies agree on the bins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from noisewright.local.analysis.information import Information
+from noisewright.local.optimise.orbits.invariants import Decomposition, ramp_vector
+from noisewright.workload.base import FloatArray
+
+ComplexArray = NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class Bins:
+    """n cells in equal bins of neighbours; spectra here run over all n frequencies."""
+
+    cells: int
+    bins: int
+
+    @property
+    def width(self) -> int:
+        """Cells of a bin."""
+        return self.cells // self.bins
+
+    @cached_property
+    def fold(self) -> NDArray[np.int64]:
+        """Frequency over bins that each frequency over cells looks like."""
+        return np.arange(self.cells) % self.bins
+
+    @cached_property
+    def gain(self) -> FloatArray:
+        """Squared response of a bin to each frequency, in unitary transforms."""
+        box = np.zeros(self.cells)
+        box[: self.width] = 1.0
+        return np.asarray(np.abs(np.fft.fft(box)) ** 2 * self.bins / self.cells)
+
+    def gathered(self, spectrum: FloatArray) -> FloatArray:
+        """UᵀDU for the circulant D with this spectrum, as a matrix."""
+        folded = np.bincount(self.fold, spectrum * self.gain, minlength=self.bins)
+        column = np.fft.ifft(folded).real
+        index = np.arange(self.bins)
+        return np.asarray(column[(index[:, None] - index[None, :]) % self.bins])
+
+    def diagonal(self, matrix: FloatArray) -> FloatArray:
+        """Diagonal of U N Uᵀ in the characters, for a matrix N over bins."""
+        waves = np.fft.fft(np.fft.ifft(matrix, axis=1), axis=0)
+        return np.asarray(np.diagonal(waves).real[self.fold] * self.gain)
+
+    def sums(self, x: FloatArray) -> FloatArray:
+        """Uᵀx."""
+        return np.asarray(x.reshape(self.bins, self.width, *x.shape[1:]).sum(axis=1))
+
+    def spread(self, z: FloatArray) -> FloatArray:
+        """Uz."""
+        return np.repeat(z, self.width, axis=0)
+
+
+def filtered(spectrum: FloatArray, x: FloatArray) -> FloatArray:
+    """The circulant matrix with a real even spectrum, times `x` (first axis)."""
+    shape = (-1,) + (1,) * (x.ndim - 1)
+    return np.asarray(np.fft.ifft(np.fft.fft(x, axis=0) * spectrum.reshape(shape), axis=0).real)
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseFineInverse:
+    """X⁻¹ off the total for X = circ(fine) + U coarse Uᵀ: D − D U K Uᵀ D with D = circ(1/fine).
+
+    `fine` is the spectrum over all frequencies (the first, of the total, is not used), `coarse` a
+    centred matrix over the bins.
+    """
+
+    bins: Bins
+    fine: FloatArray
+    coarse: FloatArray
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """Spectrum of D, zero at the total."""
+        result = np.zeros(len(self.fine))
+        result[1:] = 1.0 / self.fine[1:]
+        return result
+
+    @cached_property
+    def gathered(self) -> FloatArray:
+        """G = UᵀDU."""
+        return self.bins.gathered(self.inverse)
+
+    @cached_property
+    def middle(self) -> FloatArray:
+        """K = C(I + GC)⁻¹, symmetric; well defined where C is singular."""
+        k = np.linalg.solve(np.eye(self.bins.bins) + self.coarse @ self.gathered, self.coarse)
+        return np.asarray((k + k.T) / 2)
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """X⁻¹ applied to a vector or to columns, off the total."""
+        y = filtered(self.inverse, x)
+        return np.asarray(
+            y - filtered(self.inverse, self.bins.spread(self.middle @ self.bins.sums(y)))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sandwich:
+    """X⁻¹ M X⁻¹ for M = circ(A) + β aaᵀ off the total, seen from cells, bins and characters."""
+
+    inverse: CoarseFineInverse
+    spectrum: FloatArray
+    ramp: float
+
+    @cached_property
+    def between(self) -> FloatArray:
+        """Spectrum of DAD."""
+        return np.asarray(self.inverse.inverse**2 * self.spectrum)
+
+    @cached_property
+    def between_bins(self) -> FloatArray:
+        """T = UᵀDADU."""
+        return self.inverse.bins.gathered(self.between)
+
+    @cached_property
+    def ramp_vector(self) -> FloatArray:
+        """a."""
+        return ramp_vector(self.inverse.bins.cells)
+
+    @cached_property
+    def solved_ramp(self) -> FloatArray:
+        """X⁻¹a."""
+        return self.inverse.solve(self.ramp_vector)
+
+    @property
+    def value(self) -> float:
+        """tr(M X⁻¹)."""
+        circulant = float((self.spectrum * self.inverse.inverse).sum())
+        circulant -= float((self.inverse.middle * self.between_bins).sum())
+        return circulant + self.ramp * float(self.ramp_vector @ self.solved_ramp)
+
+    def on_characters(self) -> FloatArray:
+        """Diagonal in the characters: minus the derivative of the value in the fine spectrum."""
+        inv, k = self.inverse, self.inverse.middle
+        result = self.between - 2 * inv.inverse * self.between * inv.bins.diagonal(k)
+        result += inv.inverse**2 * inv.bins.diagonal(k @ self.between_bins @ k)
+        waves = np.abs(np.fft.fft(self.solved_ramp)) ** 2 / inv.bins.cells
+        return np.asarray(result + self.ramp * waves)
+
+    def on_bins(self) -> FloatArray:
+        """Uᵀ(X⁻¹MX⁻¹)U: minus the derivative of the value in the coarse matrix."""
+        rest = np.eye(self.inverse.bins.bins) - self.inverse.gathered @ self.inverse.middle
+        seen = self.inverse.bins.sums(self.solved_ramp)
+        return np.asarray(rest @ self.between_bins @ rest.T + self.ramp * np.outer(seen, seen))
+
+    def on_translates(self, values: FloatArray) -> FloatArray:
+        """sᵀ(X⁻¹MX⁻¹)s for all translates s of one vector, less the part of DAD alone."""
+        inv, bins = self.inverse, self.inverse.bins
+        waves = np.fft.fft(values)
+        box = np.zeros(bins.cells)
+        box[: bins.width] = 1.0
+        response = np.conj(np.fft.fft(box)) * waves
+        seen = self._windows(np.fft.ifft(response * inv.inverse).real)
+        twice = self._windows(np.fft.ifft(response * self.between).real)
+        k = inv.middle
+        pulled = seen @ (k @ self.between_bins @ k)
+        pulled -= twice @ (2 * k)
+        result = np.einsum("tj,tj->t", pulled, seen)
+        ramp = np.fft.ifft(np.conj(waves) * np.fft.fft(self.solved_ramp)).real
+        return np.asarray(result + self.ramp * ramp**2)
+
+    def _windows(self, boxed: FloatArray) -> FloatArray:
+        """Row t: sums over the bins of a vector translated by t, from its running box sums."""
+        bins = self.inverse.bins
+        first = np.arange(bins.bins) * bins.width
+        return np.asarray(boxed[(first[None, :] - np.arange(bins.cells)[:, None]) % bins.cells])
+
+
+def full_spectrum(kept: FloatArray, cells: int) -> FloatArray:
+    """An even spectrum over all frequencies, from its first half."""
+    return np.concatenate([kept, kept[1 : (cells + 1) // 2][::-1]])
+
+
+def sandwich(
+    bins: Bins, kept_fine: FloatArray, coarse: FloatArray, gram: Decomposition
+) -> Sandwich:
+    """The sandwich of a decomposed workload in information given by half a spectrum and bins."""
+    fine = full_spectrum(kept_fine, bins.cells)
+    spectrum = full_spectrum(gram.eigenvalues, bins.cells).copy()
+    spectrum[0] = 0.0
+    return Sandwich(CoarseFineInverse(bins, fine, coarse), spectrum, gram.ramp)
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseFineInformation(Information):
+    """X = 11ᵀ + circ(fine) + U coarse Uᵀ."""
+
+    inverse: CoarseFineInverse
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return self.inverse.bins.cells
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether every frequency is seen."""
+        fine = self.inverse.fine[1:]
+        return bool((fine > 1e-12 * fine.max(initial=0.0)).all())
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with `x`."""
+        spectrum = self.inverse.fine.copy()
+        spectrum[0] = self.size
+        bins = self.inverse.bins
+        return np.asarray(filtered(spectrum, x) + bins.spread(self.inverse.coarse @ bins.sums(x)))
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Inverse applied to `x`."""
+        return np.asarray(self.inverse.solve(x) + x.mean(axis=0) / self.size)

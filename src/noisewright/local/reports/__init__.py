@@ -1,0 +1,1 @@
+"""Reports: as bytes, in files, and counted."""

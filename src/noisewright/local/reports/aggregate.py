@@ -1,0 +1,267 @@
+"""What a collector keeps of reports: whole-number statistics that add, and what was set aside.
+
+Nothing about a single report survives, sums are exact, and merging is addition: in any order and
+any grouping, parts give what the whole would have given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.local.exact import exact_sum
+from noisewright.local.reading import whole
+from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
+from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
+from noisewright.local.strategy import IndexStrategy, IntArray
+from noisewright.privacy.source import ByteSource, uniform_integers
+from noisewright.workload.base import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REASONS = ("malformed", "foreign", "out_of_range", "outlier")
+"""Why a report is set aside: no report at all, another plan's, not possible, hardly possible."""
+
+_FORMAT = "noisewright-aggregate"
+_VERSION = 1
+_MOST = 2**62
+_LEAST_CAP = 4  # closer in, honest reports would be set aside often enough to bias answers
+
+
+def _nothing() -> dict[str, int]:
+    return dict.fromkeys(REASONS, 0)
+
+
+@dataclass(eq=False)
+class Aggregate:
+    """Statistics of the reports of one plan.
+
+    With `groups` above one, each report goes to a group drawn at random, for estimates that a few
+    poisoned reports cannot move. With `cap`, reports further than so many standard deviations from
+    what honest clients send are set aside, where the strategy's reports have such a scale. Both
+    must be the same in aggregates that are merged.
+    """
+
+    format: ReportFormat
+    groups: int = 1
+    cap: float | None = None
+    tally: IntArray = field(init=False)
+    group_people: IntArray = field(init=False)
+    set_aside: dict[str, int] = field(init=False, default_factory=_nothing)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, bool) or int(self.groups) != self.groups or self.groups < 1:
+            raise InvalidParameter("groups", self.groups, "must be a whole number >= 1", "try 20")
+        if self.cap is not None and not self.cap >= _LEAST_CAP:
+            raise InvalidParameter(
+                "cap", self.cap, f"must be >= {_LEAST_CAP} standard deviations", "try 6"
+            )
+        self.tally = np.zeros((self.groups, self.format.strategy.counters), dtype=np.int64)
+        self.group_people = np.zeros(self.groups, dtype=np.int64)
+
+    @property
+    def people(self) -> int:
+        """Number of reports that count."""
+        return int(exact_sum(self.group_people))
+
+    @property
+    def total(self) -> IntArray:
+        """Statistics of all reports that count."""
+        return exact_sum(self.tally)
+
+    # --- reports in ---------------------------------------------------------------------------
+
+    def add(self, reports: Any, source: ByteSource | None = None) -> Aggregate:
+        """Add reports: an array as `randomize` or a client gives it, bytes, a file, a column, …
+
+        What is malformed, of another plan or not possible is counted in `set_aside`.
+        """
+        if isinstance(reports, np.ndarray) and reports.dtype.kind in "iu":
+            encoded = reports.dtype == np.uint8 and reports.shape[1:] == (self.format.length,)
+            if encoded:
+                self._add_bytes(as_arrow(reports), source)
+            else:
+                self._add_numbers(reports, source)
+            return self
+        if isinstance(reports, np.ndarray):
+            reports = reports.tolist()
+        for batch in report_batches(reports, self.format.length):
+            self._add_bytes(batch, source)
+        return self
+
+    def add_counts(self, counts: Array, people: int | None = None) -> Aggregate:
+        """Add statistics made elsewhere: for listed reports, how often each of them came."""
+        strategy, tally = self.format.strategy, np.asarray(counts)
+        if tally.shape != (strategy.counters,) or tally.dtype.kind not in "iu":
+            raise InvalidParameter(
+                "counts",
+                f"{tally.dtype} array of shape {tally.shape}",
+                f"must be {strategy.counters} whole numbers",
+            )
+        listed = isinstance(strategy, IndexStrategy) and strategy.outputs == strategy.counters
+        if not listed and people is None:
+            raise InvalidParameter("people", None, "must be given with these statistics")
+        if people is not None:
+            whole("people", people)
+        if self.groups > 1:
+            raise InvalidParameter("counts", "array", "cannot be split into groups", "add reports")
+        if int(tally.max(initial=0)) >= _MOST:
+            raise InvalidParameter("counts", "array", "must be numbers below 2^62")
+        kept, aside = tally.astype(np.int64), 0
+        if listed:
+            if tally.min(initial=0) < 0 or people not in (None, int(exact_sum(kept))):
+                raise InvalidParameter("counts", "array", "must be >= 0 and sum to the people")
+            possible = strategy.valid(np.arange(len(kept)))
+            aside = int(exact_sum(kept[~possible]))
+            kept = np.where(possible, kept, 0)
+        counted = int(exact_sum(kept)) if people is None or listed else int(people)
+        if not strategy.possible(kept, counted):
+            raise InvalidParameter("counts", "array", f"cannot come from {counted} reports")
+        self._add(0, kept, counted)
+        self.set_aside["out_of_range"] += aside
+        return self
+
+    def _add(self, group: int, tally: IntArray, people: int) -> None:
+        """Add statistics to those of a group, all or nothing."""
+        total = exact_sum(np.stack([self.tally[group], tally]))
+        count = exact_sum(np.array([self.group_people[group], people]))
+        self.tally[group], self.group_people[group] = total, count
+
+    def _add_bytes(self, batch: pa.Array, source: ByteSource | None) -> None:
+        rows = rows_of_length(batch, self.format.length)
+        marked = rows[:, 0] == VERSION
+        own = (rows[:, :HEADER] == np.frombuffer(self.format.header, dtype=np.uint8)).all(axis=1)
+        foreign = int((marked & ~own).sum()) + self._foreign_of_other_length(batch, len(rows))
+        if not own.all():
+            rows = rows[own]
+        self.set_aside["foreign"] += foreign
+        self.set_aside["malformed"] += len(batch) - foreign - len(rows)
+        self._count(self.format.decode(rows), source)
+
+    def _foreign_of_other_length(self, batch: pa.Array, right: int) -> int:
+        """Reports of other plans among entries that cannot be reports of this one."""
+        import pyarrow.compute as pc
+
+        if right == len(batch):
+            return 0
+        others = batch.filter(pc.not_equal(pc.binary_length(batch), self.format.length))
+        headers = rows_of_length(pc.binary_slice(others, 0, HEADER), HEADER)
+        own = (headers == np.frombuffer(self.format.header, dtype=np.uint8)).all(axis=1)
+        return int(((headers[:, 0] == VERSION) & ~own).sum())
+
+    def _add_numbers(self, reports: Array, source: ByteSource | None) -> None:
+        layout = self.format.strategy.layout
+        if reports.shape != layout.shape(len(reports) if reports.ndim else 0):
+            raise InvalidParameter(
+                "reports",
+                f"array of shape {reports.shape}",
+                f"must have shape {('N', *layout.shape(1)[1:])}",
+                "give the array that randomize returned",
+            )
+        info = np.iinfo(layout.dtype)
+        fits = np.asarray((reports >= info.min) & (reports <= info.max))
+        fits = np.asarray(fits.reshape(len(reports), layout.width).all(axis=1))
+        self.set_aside["out_of_range"] += int((~fits).sum())
+        self._count(reports[fits].astype(layout.dtype), source)
+
+    def _count(self, reports: Array, source: ByteSource | None) -> None:
+        strategy = self.format.strategy
+        valid = strategy.valid(reports)
+        self.set_aside["out_of_range"] += int((~valid).sum())
+        reports = reports[valid]
+        if self.cap is not None:
+            plausible = strategy.plausible(reports, self.cap)
+            self.set_aside["outlier"] += int((~plausible).sum())
+            reports = reports[plausible]
+        if not len(reports):
+            return
+        if self.groups == 1:
+            parts = [reports]
+        else:
+            drawn = uniform_integers(self.groups, len(reports), source)
+            parts = [reports[drawn == g] for g in range(self.groups)]
+        for group, part in enumerate(parts):
+            if len(part):
+                self._add(group, strategy.tally(part), len(part))
+
+    # --- together -----------------------------------------------------------------------------
+
+    def merge(self, other: Aggregate) -> Aggregate:
+        """The aggregate of both sets of reports, as a new one."""
+        self.format.check_same(other.format.name)
+        if (other.groups, other.cap) != (self.groups, self.cap):
+            raise InvalidParameter("aggregate", other.groups, "was made with other robust options")
+        result = Aggregate(self.format, self.groups, self.cap)
+        result.tally = exact_sum(np.stack([self.tally, other.tally]))
+        result.group_people = exact_sum(np.stack([self.group_people, other.group_people]))
+        result.set_aside = {r: self.set_aside[r] + other.set_aside[r] for r in REASONS}
+        return result
+
+    def to_bytes(self) -> bytes:
+        """The aggregate as bytes (safetensors with a JSON header)."""
+        from safetensors.numpy import save
+
+        header = {
+            "format": _FORMAT,
+            "format_version": _VERSION,
+            "plan": self.format.name,
+            "cap": self.cap,
+            "set_aside": self.set_aside,
+        }
+        arrays = {"tally": self.tally, "people": self.group_people}
+        content: bytes = save(arrays, metadata={"aggregate": json.dumps(header, sort_keys=True)})
+        return content
+
+    @classmethod
+    def from_bytes(cls, content: bytes, format: ReportFormat) -> Aggregate:
+        """Read an aggregate of the plan that `format` belongs to."""
+        try:
+            header, arrays = _parsed(content)
+            tally, people = arrays["tally"], arrays["people"]
+            plan = str(header["plan"])
+            aside = {r: whole(r, header["set_aside"][r]) for r in REASONS}
+            cap = None if header["cap"] is None else float(header["cap"])
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            raise FileFormatError(
+                "the aggregate is truncated, corrupt or of another kind"
+            ) from None
+        format.check_same(plan)
+        shape = people.size, format.strategy.counters
+        whole_numbers = tally.dtype == np.int64 and people.dtype == np.int64
+        fits = whole_numbers and people.ndim == 1 and tally.shape == shape and people.min() >= 0
+        counts = zip(tally, people.tolist(), strict=True) if fits else ()
+        if not fits or not all(format.strategy.possible(*group) for group in counts):
+            raise FileFormatError("the aggregate does not fit its plan; collect the reports again")
+        result = cls(format, len(people), cap)
+        result.tally, result.group_people, result.set_aside = tally, people, aside
+        return result
+
+    def save(self, path: str | Path) -> None:
+        """Write the aggregate, whole or not at all."""
+        from noisewright.files import replacing
+
+        with replacing(path) as temporary:
+            temporary.write_bytes(self.to_bytes())
+
+
+def _parsed(content: bytes) -> tuple[Mapping[str, Any], dict[str, Array]]:
+    """Header and arrays of a safetensors file held in memory."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+    except SafetensorError:
+        raise ValueError("not a safetensors file") from None
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["aggregate"])
+    if (header["format"], header["format_version"]) != (_FORMAT, _VERSION):
+        raise ValueError("another format")
+    return header, arrays

@@ -1,0 +1,230 @@
+"""Reports in and out: Parquet, CSV, Arrow columns, iterators of bytes.
+
+Everything becomes Arrow arrays of bytes, a bounded number of rows at a time; text in a CSV file is
+hexadecimal or base64, told apart by its length. Whatever cannot be read becomes a null, which the
+collector counts and sets aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.local.reports.format import Bytes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMN = "report"
+"""The column of a table that holds reports."""
+
+_BATCH = 2**18
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+
+
+def report_batches(source: Any, length: int) -> Iterator[pa.Array]:
+    """Arrow arrays of bytes from whatever holds reports of `length` bytes."""
+    import pyarrow as pa
+
+    if isinstance(source, str | Path):
+        yield from _from_file(Path(source), length)
+    elif isinstance(source, bytes):
+        yield pa.array([source], type=pa.binary())
+    elif isinstance(source, pa.Table | pa.RecordBatch):
+        yield from _from_column(_column(source), length)
+    elif isinstance(source, pa.Array | pa.ChunkedArray):
+        yield from _from_column(source, length)
+    elif isinstance(source, Iterable):
+        yield from _from_items(source)
+    else:
+        raise InvalidParameter(
+            "reports",
+            type(source).__name__,
+            "must be a Parquet or CSV file, an Arrow column, an array or an iterator of bytes",
+        )
+
+
+def _from_items(items: Iterable[Any]) -> Iterator[pa.Array]:
+    import pyarrow as pa
+
+    stream = iter(items)
+    while part := list(islice(stream, _BATCH)):
+        known = [bytes(r) if isinstance(r, bytes | bytearray | memoryview) else None for r in part]
+        yield pa.array(known, type=pa.binary())
+
+
+def _from_file(path: Path, length: int) -> Iterator[pa.Array]:
+    import pyarrow as pa
+
+    if not path.is_file():
+        raise InvalidParameter("reports", str(path), "is not a file", "check the path")
+    try:
+        if _is_parquet(path):
+            yield from _from_parquet(path, length)
+        else:
+            yield from _from_csv(path, length)
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        raise FileFormatError(
+            f"{str(path)!r} cannot be read as reports: it is damaged or of another format"
+        ) from None
+
+
+def _from_parquet(path: Path, length: int) -> Iterator[pa.Array]:
+    import pyarrow.parquet as parquet
+
+    with parquet.ParquetFile(path) as file:
+        _require(file.schema_arrow.names, str(path))
+        for batch in file.iter_batches(_BATCH, columns=[COLUMN]):
+            yield from _from_column(batch.column(0), length)
+
+
+def _from_csv(path: Path, length: int) -> Iterator[pa.Array]:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    if path.stat().st_size == 0:
+        raise FileFormatError(f"{str(path)!r} is empty; its first line must name `{COLUMN}`")
+    options = csv.ConvertOptions(column_types={COLUMN: pa.string()}, strings_can_be_null=True)
+    with csv.open_csv(path, convert_options=options) as reader:
+        _require(reader.schema.names, str(path))
+        for batch in reader:
+            yield from _from_column(_column(batch), length)
+
+
+def _column(table: Any) -> Any:
+    _require(table.schema.names, "the table")
+    return table.column(table.schema.names.index(COLUMN))
+
+
+def _require(names: list[str], where: str) -> None:
+    if COLUMN not in names:
+        raise FileFormatError(f"{where} has no column `{COLUMN}`; name the column of reports so")
+
+
+def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
+    import pyarrow as pa
+
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    for chunk in chunks:
+        if pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type):
+            yield _read_text(chunk, length)
+        elif pa.types.is_null(chunk.type):
+            yield pa.nulls(len(chunk), pa.binary())
+        elif pa.types.is_fixed_size_binary(chunk.type) or pa.types.is_large_binary(chunk.type):
+            yield chunk.cast(pa.binary())
+        elif pa.types.is_binary(chunk.type):
+            yield chunk
+        else:
+            raise FileFormatError(
+                f"the column `{COLUMN}` holds {chunk.type}, not bytes, hexadecimal or base64"
+            )
+
+
+def _read_text(chunk: pa.Array, length: int) -> pa.Array:
+    """Reports from text; a text that is neither becomes a null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = pc.utf8_trim_whitespace(chunk).cast(pa.binary())
+    found = []
+    for width, read in ((2 * length, _hexadecimal), (4 * -(-length // 3), _base64)):
+        rows, good = read(rows_of_length(text, width), length)
+        found.append(as_arrow(rows[good]))
+    lost = len(chunk) - sum(len(part) for part in found)
+    return pa.concat_arrays([*found, pa.nulls(lost, pa.binary())])
+
+
+def _hexadecimal(text: Bytes, length: int) -> tuple[Bytes, npt.NDArray[np.bool_]]:
+    digits = _lookup(b"0123456789abcdef")
+    digits[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
+    values = digits[text]
+    joined = values[:, ::2] << np.uint8(4) | values[:, 1::2] & np.uint8(15)
+    return joined.astype(np.uint8), np.asarray((values < 16).all(axis=1))
+
+
+def _base64(text: Bytes, length: int) -> tuple[Bytes, npt.NDArray[np.bool_]]:
+    digits = _lookup(_BASE64)
+    padding = -length % 3
+    kept = text.shape[1] - padding
+    good = np.asarray((text[:, kept:] == ord("=")).all(axis=1))
+    values = digits[text]
+    values[:, kept:] = 0
+    good &= (values < 64).all(axis=1)
+    a, b, c, d = (values[:, k::4] for k in range(4))
+    triples = np.stack([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d], axis=2)
+    return triples.astype(np.uint8).reshape(len(text), 3 * a.shape[1])[:, :length], good
+
+
+def _lookup(alphabet: bytes) -> Bytes:
+    table = np.full(256, 255, dtype=np.uint8)
+    table[np.frombuffer(alphabet, dtype=np.uint8)] = np.arange(len(alphabet))
+    return table
+
+
+def rows_of_length(array: pa.Array, length: int) -> Bytes:
+    """The entries of exactly `length` bytes, one row each."""
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(array)
+    if array.null_count or pc.min_max(lengths).as_py() != {"min": length, "max": length}:
+        array = array.filter(pc.equal(lengths, length))
+    if not len(array):
+        return np.empty((0, length), dtype=np.uint8)
+    offsets = np.frombuffer(array.buffers()[1], dtype=np.int32)[array.offset :]
+    data = np.frombuffer(array.buffers()[2], dtype=np.uint8)
+    first = int(offsets[0])
+    return data[first : first + len(array) * length].reshape(len(array), length)
+
+
+def as_arrow(rows: Bytes) -> pa.Array:
+    """Rows of bytes as an Arrow column, without a loop over them."""
+    import pyarrow as pa
+
+    rows = np.ascontiguousarray(rows)
+    offsets = np.arange(len(rows) + 1, dtype=np.int32) * np.int32(rows.shape[1])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows)]
+    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+
+
+def write_reports(path: str | Path, batches: Iterable[Bytes]) -> int:
+    """Write rows of bytes to Parquet, or in hexadecimal to CSV; returns how many there were."""
+    import pyarrow as pa
+
+    from noisewright.files import replacing
+
+    binary = _is_parquet(Path(path))
+    schema = pa.schema([(COLUMN, pa.binary() if binary else pa.string())])
+    count = 0
+    with replacing(path) as temporary, _writer(temporary, schema, binary) as writer:
+        for rows in batches:
+            column = as_arrow(rows) if binary else as_arrow(_as_hexadecimal(rows)).cast("string")
+            writer.write_table(pa.table([column], schema=schema))
+            count += len(rows)
+    return count
+
+
+def _writer(path: Path, schema: Any, binary: bool) -> Any:
+    if binary:
+        from pyarrow.parquet import ParquetWriter
+
+        return ParquetWriter(path, schema, use_dictionary=False)
+    from pyarrow.csv import CSVWriter
+
+    return CSVWriter(path, schema)
+
+
+def _as_hexadecimal(rows: Bytes) -> Bytes:
+    digits = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
+    return np.stack([digits[rows >> 4], digits[rows & 15]], axis=2).reshape(
+        len(rows), 2 * rows.shape[1]
+    )
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in (".parquet", ".pq")

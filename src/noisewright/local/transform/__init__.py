@@ -1,0 +1,1 @@
+"""Mechanisms that report through a Walsh–Hadamard transform."""

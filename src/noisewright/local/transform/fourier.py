@@ -1,0 +1,368 @@
+"""Fourier [030]: each client draws one Walsh character, and reports its sign of it, randomised.
+
+Characters that the workload does not ask are never drawn; the others are drawn with chances
+proportional to √(χᵀMχ), which is the best for every data set at once. A report is a character and a
+bit; nothing over the cells is stored, so that marginals over many binary attributes are within
+reach however large their domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
+from noisewright.local.composed.table_strategy import TableStrategy
+from noisewright.local.fixedpoint import (
+    WORD,
+    bernoulli,
+    categorical,
+    check_epsilon,
+    thresholds,
+    whole_weights,
+)
+from noisewright.local.histogram.centred import check_cells
+from noisewright.local.histogram.plain import FavouringStrategy
+from noisewright.local.reading import check_weights, stored, written
+from noisewright.local.strategy import (
+    DENSE_SIZE,
+    LARGEST_VECTOR,
+    Arrays,
+    IndexStrategy,
+    IntArray,
+    Settings,
+    check_dense,
+    out_of_reach,
+)
+from noisewright.local.transform.walsh import (
+    block_mask,
+    is_power_of_two,
+    padded_size,
+    walsh_energies,
+)
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.gram import Gram, MarginalGram
+from noisewright.workload.tensor import walsh_hadamard
+
+_ONE_BY_ONE = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class WalshInformation(Information):
+    """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ over 2^k cells."""
+
+    eigenvalues: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of types."""
+        return len(self.eigenvalues)
+
+    @property
+    def full_rank(self) -> bool:
+        """Whether every character is drawn."""
+        return bool((self.eigenvalues > 0).all())
+
+    def _filtered(self, x: FloatArray, gains: FloatArray) -> FloatArray:
+        waves = walsh_hadamard(x) * gains.reshape((-1,) + (1,) * (x.ndim - 1))
+        return np.asarray(walsh_hadamard(waves) / self.size)
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Product with `x`."""
+        return self._filtered(x, self.eigenvalues)
+
+    def solve(self, x: FloatArray) -> FloatArray:
+        """Pseudo-inverse applied to `x`."""
+        seen = self.eigenvalues > 0
+        return self._filtered(x, np.where(seen, 1 / np.where(seen, self.eigenvalues, 1.0), 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
+    """A character drawn from `masks`, and the randomised sign of the cell under it."""
+
+    size: int
+    epsilon: float
+    masks: IntArray
+    weights: tuple[int, ...]
+    """Chances of the characters, out of 2^64."""
+
+    kind = "fourier"
+
+    def __post_init__(self) -> None:
+        check_cells(self.size)
+        check_epsilon(self.epsilon)
+        masks = self.masks
+        plain = masks.dtype == np.int64 and masks.ndim == 1 and len(np.unique(masks)) == masks.size
+        if not plain or not masks.size or masks.min() < 1 or masks.max() >= self.full:
+            rule = f"must be different whole numbers in 1..{self.full - 1}"
+            raise InvalidParameter("masks", f"{masks.dtype} {masks.shape}", rule)
+        check_weights(self.weights, len(masks))
+        if self.size > DENSE_SIZE and not is_power_of_two(self.size):
+            raise TooLarge(
+                f"fourier over {self.size} cells needs a power of two above {DENSE_SIZE} cells; "
+                f"pad the domain"
+            )
+
+    @property
+    def full(self) -> int:
+        """Number of binary strings that hold the cells."""
+        return padded_size(self.size)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """One binary attribute per bit."""
+        return (2,) * (self.full.bit_length() - 1)
+
+    @property
+    def outputs(self) -> int:
+        """A character and a sign."""
+        return 2 * len(self.masks)
+
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """The true sign."""
+        return 1, 2
+
+    @cached_property
+    def slope(self) -> float:
+        """δ: the mean of the reported sign times the true one."""
+        return 2 * self.threshold / WORD - 1
+
+    @cached_property
+    def _thresholds(self) -> npt.NDArray[np.uint64]:
+        return thresholds(list(self.weights))
+
+    @cached_property
+    def chances(self) -> FloatArray:
+        """w_χ."""
+        return np.array([weight / WORD for weight in self.weights])
+
+    def _signs(self, masks: IntArray, cells: IntArray) -> npt.NDArray[np.int64]:
+        return np.asarray(1 - 2 * (np.bitwise_count(masks & cells) % 2).astype(np.int64))
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """Draw a character, and keep or flip the sign; odd reports are negative signs."""
+        drawn = categorical(self._thresholds, len(values), source)
+        negative = self._signs(self.masks[drawn], values) < 0
+        flipped = ~bernoulli(self.threshold, len(values), source)
+        return 2 * drawn + (negative ^ flipped)
+
+    def coefficients(self, tally: IntArray) -> FloatArray:
+        """Unbiased estimates of Σ_u x_u χ(u) for the characters drawn."""
+        signs = tally.reshape(-1, 2)
+        return np.asarray((signs[:, 0] - signs[:, 1]) / (self.slope * self.chances))
+
+    # --- over vectors of cells ----------------------------------------------------------------
+
+    def _spectrum(self, values: FloatArray) -> FloatArray:
+        if self.full > LARGEST_VECTOR:
+            raise TooLarge(f"{self.size} cells are too many for a vector; ask for tables")
+        spectrum = np.zeros(self.full)
+        spectrum[self.masks] = values
+        return spectrum
+
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Σ s with s = 1 + δ·sign·χ."""
+        signs = tally.reshape(-1, 2)
+        waves = self._spectrum(np.asarray(self.slope * (signs[:, 0] - signs[:, 1])))
+        return np.asarray(people + walsh_hadamard(waves)[: self.size])
+
+    @property
+    def counts_people(self) -> bool:
+        """Not where cells beyond the domain are left out of the characters' sums."""
+        return is_power_of_two(self.size)
+
+    @cached_property
+    def information(self) -> Information:
+        """X = 11ᵀ + δ² Σ_χ w_χ χχᵀ."""
+        spectrum = self._spectrum(self.slope**2 * self.chances)
+        if is_power_of_two(self.size):
+            spectrum *= self.size
+            spectrum[0] = self.size
+            return WalshInformation(spectrum)
+        spectrum[0] = 1.0
+        return DenseInformation(self._xor(walsh_hadamard(spectrum)))
+
+    def _xor(self, column: FloatArray) -> FloatArray:
+        """The matrix with entry column[u ⊕ v]."""
+        check_dense(self.size)
+        cells = np.arange(self.size)
+        return np.asarray(column[cells[:, None] ^ cells[None, :]])
+
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """Σ_χ w_χ (N 11ᵀ + δ² x̂_χ (χ1ᵀ + 1χᵀ) + N δ² χχᵀ)."""
+        padded = np.zeros(self.full)
+        padded[: self.size] = histogram
+        waves = walsh_hadamard(padded)[self.masks]
+        spectrum = self._spectrum(self.slope**2 * self.chances)
+        cross = walsh_hadamard(self._spectrum(self.slope**2 * self.chances * waves))[: self.size]
+        total = histogram.sum()
+        squares = total * (1 + self._xor(walsh_hadamard(spectrum)))
+        return np.asarray(squares + cross[:, None] + cross[None, :])
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """1ᵀS1 + δ² Σ_χ w_χ (2χ(u) χᵀS1 + χᵀSχ)."""
+        padded = np.zeros((self.full, self.full))
+        padded[: self.size, : self.size] = quadratic
+        waves = walsh_hadamard(padded)
+        squares = np.diagonal(walsh_hadamard(waves.T))[self.masks]
+        gains = self.slope**2 * self.chances
+        cross = walsh_hadamard(self._spectrum(2 * gains * waves.sum(axis=1)[self.masks]))
+        return np.asarray(quadratic.sum() + gains @ squares + cross[: self.size])
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """(Σ_χ χᵀMχ/(δ²w_χ) − 1ᵀM1)/n² + (2/n)(M1)_u − M_uu over 2^k cells."""
+        if not is_power_of_two(self.size):
+            return super().type_variances(gram)
+        n = self.size
+        image = gram.matvec(np.ones(n))
+        squares = walsh_energies(gram)[self.masks] / (self.slope**2 * self.chances)
+        constant = (squares.sum() - image.sum()) / n**2
+        return np.asarray(constant + 2 * image / n - gram.diagonal())
+
+    def worst_variance(self, gram: Gram) -> float:
+        """All types are alike for marginals of binary attributes."""
+        if not (isinstance(gram, MarginalGram) and set(gram.sizes) == {2}):
+            return super().worst_variance(gram)
+        n, index = float(gram.size), self._position
+        blocks = [block for block in gram.closure if block]
+        at = [index[block_mask(block, len(gram.sizes))] for block in blocks]
+        eigenvalues = np.array([gram.eigenvalue(block) for block in blocks])
+        squares = float((eigenvalues / (self.slope**2 * self.chances[at])).sum())
+        return squares / n + gram.eigenvalue(()) / n - float(sum(gram.weights.values()))
+
+    def average_variance(self, gram: Gram) -> float:
+        """All types are alike for marginals of binary attributes."""
+        if isinstance(gram, MarginalGram) and set(gram.sizes) == {2}:
+            return self.worst_variance(gram)
+        return super().average_variance(gram)
+
+    # --- over tables --------------------------------------------------------------------------
+
+    @cached_property
+    def _position(self) -> dict[int, int]:
+        return {int(mask): index for index, mask in enumerate(self.masks)}
+
+    def _inside(self, attributes: tuple[int, ...]) -> IntArray:
+        """Positions of the characters of all subsets, by local mask; −1 for one never drawn."""
+        count, total = len(attributes), len(self.sizes)
+        positions = np.full(1 << count, -1, dtype=np.int64)
+        for local in range(1, 1 << count):
+            chosen = tuple(a for i, a in enumerate(attributes) if local >> (count - 1 - i) & 1)
+            positions[local] = self._position.get(block_mask(chosen, total), -1)
+        return positions
+
+    @property
+    def by_tables(self) -> bool:
+        """Whether the domain is too large for a vector."""
+        return self.full > LARGEST_VECTOR
+
+    def reaches(self, attributes: tuple[int, ...]) -> bool:
+        """Whether every interaction of the table is drawn."""
+        return bool((self._inside(attributes)[1:] >= 0).all())
+
+    def interactions(self, tally: IntArray, people: int) -> FloatArray:
+        """The coefficients of the characters drawn, after the number of people."""
+        return np.concatenate([[float(people)], self.coefficients(tally)])
+
+    def table(self, interactions: FloatArray, attributes: tuple[int, ...]) -> FloatArray:
+        """Estimated counts of one marginal table."""
+        spectrum = interactions[1 + self._inside(attributes)]
+        return np.asarray(walsh_hadamard(spectrum) / len(spectrum))
+
+    def table_covariance(
+        self, attributes: tuple[int, ...], people: float, counts: FloatArray | None = None
+    ) -> FloatArray:
+        """Covariance of one table, at its true counts or at even ones."""
+        k = 1 << len(attributes)
+        spectrum = 1 / (self.slope**2 * self.chances[self._inside(attributes)])
+        spectrum[0] = -1.0
+        cells = np.arange(k)
+        squares = walsh_hadamard(spectrum)[cells[:, None] ^ cells[None, :]]
+        x = np.full(k, people / k) if counts is None else counts
+        return np.asarray((people * squares / k + x[:, None] + x[None, :]) / k - np.diag(x))
+
+    def check_reach(self, workload: Workload) -> None:
+        """Raise `OutOfReach` naming the first query that needs a character never drawn."""
+        if self.by_tables:
+            TableStrategy.check_reach(self, workload)
+        elif not self.information.full_rank:
+            lost = self._lost(workload)
+            if lost is not None:
+                raise out_of_reach(self.kind, workload, *lost)
+
+    def _lost(self, workload: Workload) -> tuple[int, float] | None:
+        """First query with a part on characters never drawn, and the share of that part."""
+        # A query far smaller than others hides in their energies: few are asked one by one.
+        if is_power_of_two(self.size) and workload.queries * self.size > _ONE_BY_ONE:
+            missing = np.ones(self.full, dtype=bool)
+            missing[self.masks] = missing[0] = False
+            energies = walsh_energies(table_gram(workload))
+            if energies[missing].sum() <= 1e-14 * energies.sum():
+                return None
+        block = max(1, LARGEST_VECTOR // self.size)
+        for start in range(0, workload.queries, block):
+            rows = workload.rows(start, min(start + block, workload.queries))
+            shares = self.information.beyond_reach(rows)
+            if shares.max(initial=0.0) > REACH_TOLERANCE:
+                row = int(np.argmax(shares > REACH_TOLERANCE))
+                return start + row, float(shares[row])
+        return None
+
+    # --- privacy and form ---------------------------------------------------------------------
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of reports `start` to `stop`."""
+        drawn, negative = np.divmod(np.arange(start, stop), 2)
+        signs = self._signs(self.masks[drawn][:, None], np.arange(self.size)[None, :])
+        signs = signs * (1 - 2 * negative)[:, None]
+        return np.asarray(self.chances[drawn][:, None] * (1 + self.slope * signs) / 2)
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Size, ε, the characters and their weights."""
+        # A single character has a chance of 2^64, which a machine word holds as nothing.
+        weights = np.array([weight % WORD for weight in self.weights], dtype=np.uint64)
+        settings = {"size": str(self.size), "epsilon": self.epsilon}
+        return settings, {"masks": self.masks, "weights": weights}
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Fourier:
+        """The strategy that `parameters` described."""
+        weights = tuple(stored(arrays, "weights", np.uint64, (None,)).tolist())
+        if weights == (0,):
+            weights = (WORD,)  # one character has every chance, more than a machine word holds
+        size = written("size", settings["size"])
+        return cls(size, settings["epsilon"], arrays["masks"], weights)
+
+
+def fourier(gram: Gram, epsilon: float) -> Fourier:
+    """The characters that the workload needs, with the best chances for it."""
+    size = check_cells(gram.size)
+    if isinstance(gram, MarginalGram) and set(gram.sizes) == {2}:
+        blocks = [block for block in gram.closure if block]
+        masks = np.array([block_mask(b, len(gram.sizes)) for b in blocks], dtype=np.int64)
+        energies = np.array([gram.eigenvalue(block) for block in blocks])
+    elif padded_size(size) > LARGEST_VECTOR:
+        raise TooLarge(f"fourier over {size} cells answers marginals of binary attributes only")
+    else:
+        energies = walsh_energies(gram)
+        energies[0] = 0.0
+        masks = np.flatnonzero(energies > 1e-12 * energies.max(initial=0.0))
+        energies = energies[masks]
+        if not is_power_of_two(size):  # cells beyond the domain tie characters together
+            masks = np.arange(1, padded_size(size))
+            energies = walsh_energies(gram)[1:]
+            energies = np.maximum(energies, 1e-9 * energies.max() or 1.0)
+    if not masks.size:
+        masks, energies = np.array([1]), np.ones(1)  # only totals are asked
+    roots = np.sqrt(energies)
+    # A floor keeps every needed character alive in fixed point.
+    weights = whole_weights(np.maximum(roots, roots.max() * 1e-12))
+    return Fourier(size, check_epsilon(epsilon), masks.astype(np.int64), tuple(weights))

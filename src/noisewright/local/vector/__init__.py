@@ -1,0 +1,1 @@
+"""Mechanisms whose reports are noisy vectors."""

@@ -1,0 +1,230 @@
+"""Vector randomizers over a public list of directions: one-bit [000, 032] and PrivUnit [033].
+
+People hold unit vectors, the padded columns of a factorization. A person's *own* directions are
+those that point towards their vector: one of each pair ±g (one-bit), or the nearest few of all
+(PrivUnit). The report is the number of a direction, e^ε times likelier for an own one. Directions
+and vectors are whole numbers, so that everybody agrees on who owns what; and with the list fixed,
+reports are decoded by least squares, which is unbiased for the list at hand and better than
+averaging directions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import exp
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.fixedpoint import (
+    WORD,
+    bernoulli,
+    check_epsilon,
+    integers_below,
+)
+from noisewright.local.histogram.plain import FavouringStrategy
+from noisewright.local.reading import whole
+from noisewright.local.strategy import (
+    DENSE_SIZE,
+    LARGEST_VECTOR,
+    Arrays,
+    IndexStrategy,
+    IntArray,
+    Settings,
+    check_dense,
+)
+from noisewright.local.vector.held_columns import factor_columns, whole_columns
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.base import Array, FloatArray, Workload
+
+_VECTOR_STEPS = 2**20
+_DIRECTION_STEPS = 2**11
+_FEWEST, _MOST = 1024, 2**14
+_SEED = 20
+_TRANSLATED = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Codebook(FavouringStrategy, IndexStrategy):
+    """Report a direction, likelier one of your own.
+
+    `vectors` holds one column per type, `directions` one row each. With `chosen` = 0 directions
+    are taken with both signs, and every type owns one of each pair; otherwise the `chosen` ones
+    with the largest product.
+    """
+
+    vectors: IntArray
+    directions: IntArray
+    epsilon: float
+    chosen: int = 0
+
+    kind = "codebook"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        v, d = self.vectors, self.directions
+        if v.dtype != np.int64 or d.dtype != np.int64 or v.size * d.size == 0:
+            raise InvalidParameter("vectors", f"{v.dtype}, {d.dtype}", "must be whole numbers")
+        if v.ndim != 2 or d.ndim != 2 or v.shape[0] != d.shape[1]:
+            raise InvalidParameter("directions", d.shape, f"must have {v.shape[0]} coordinates")
+        if len(v) * _farthest(v) * _farthest(d) >= 2**53:
+            raise InvalidParameter("vectors", v.shape, "are too long for exact products")
+        whole("chosen", self.chosen, 0, len(d) - 1)
+        check_dense(self.size)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of types."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """Directions, or twice as many with both signs."""
+        return len(self.directions) * (1 if self.chosen else 2)
+
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """Own directions of every type."""
+        return self.chosen or len(self.directions), self.outputs
+
+    @cached_property
+    def _membership(self) -> npt.NDArray[np.bool_]:
+        """Which outputs each type owns; products are of whole numbers, ties go to the first."""
+        # Below 2^53, so that products of whole numbers are exact in double precision.
+        products = self.directions.astype(np.float64) @ self.vectors.astype(np.float64)
+        if not self.chosen:
+            positive = products >= 0
+            return np.concatenate([positive, ~positive])
+        member = np.zeros(products.shape, dtype=bool)
+        nearest = np.argsort(-products, axis=0, kind="stable")[: self.chosen]
+        np.put_along_axis(member, nearest, True, axis=0)
+        return member
+
+    @cached_property
+    def _lists(self) -> tuple[IntArray, IntArray]:
+        """Own and other outputs of every type, one row each."""
+        member = self._membership.T
+        shape = (self.size, -1)
+        return np.nonzero(member)[1].reshape(shape), np.nonzero(~member)[1].reshape(shape)
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """A uniform own direction, or a uniform other one."""
+        own, other = self._lists
+        inside = bernoulli(self.threshold, len(values), source)
+        reports = np.empty(len(values), dtype=np.int64)
+        for member, table in ((True, own), (False, other)):
+            at = np.flatnonzero(inside == member)
+            reports[at] = table[values[at], integers_below(table.shape[1], len(at), source)]
+        return reports
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        """Chances of directions `start` to `stop`."""
+        p, (own, every) = self.threshold / WORD, self.favoured
+        return np.where(self._membership[start:stop], p / own, (1 - p) / (every - own))
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """Vectors, directions, ε and the number of own directions."""
+        arrays: Arrays = {"vectors": self.vectors, "directions": self.directions}
+        return {"epsilon": self.epsilon, "chosen": self.chosen}, arrays
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Codebook:
+        """The strategy that `parameters` described."""
+        epsilon, chosen = settings["epsilon"], settings["chosen"]
+        return cls(arrays["vectors"], arrays["directions"], epsilon, chosen)
+
+
+def _farthest(entries: IntArray) -> int:
+    """The largest magnitude; −2^63 has none among 64-bit numbers."""
+    return max(int(entries.max()), -int(entries.min()))
+
+
+def unit_vectors(workload: Workload) -> IntArray:
+    """Columns of a factorization, padded to equal length, as whole numbers."""
+    columns = factor_columns(workload)
+    lengths = np.linalg.norm(columns, axis=0)
+    longest = float(lengths.max())
+    padding = np.sqrt(np.maximum(longest**2 - lengths**2, 0.0))
+    padded = np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
+    return whole_columns(padded, longest, _VECTOR_STEPS)
+
+
+def directions(coordinates: int, count: int) -> IntArray:
+    """Gaussian directions on a grid, from a fixed public seed; plans store them."""
+    drawn = np.random.default_rng(_SEED).standard_normal((count, coordinates))
+    return np.rint(drawn * _DIRECTION_STEPS).astype(np.int64)
+
+
+def _count(coordinates: int, size: int) -> int:
+    """Enough directions to see every coordinate well, within the memory of a small machine."""
+    wanted = min(max(16 * coordinates, _FEWEST), _MOST)
+    return int(max(4 * coordinates, min(wanted, 2**23 // size)))
+
+
+def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
+    """The randomised sign of the product with a public random direction."""
+    check_epsilon(epsilon)
+    if workload.size > DENSE_SIZE:
+        positive = _projections(workload, _TRANSLATED // 2)
+        signs = [field >= 0 for field in positive.fields]
+        return positive.strategy(np.concatenate([signs, np.logical_not(signs)]), epsilon)
+    vectors = unit_vectors(workload)
+    listed = directions(len(vectors), _count(len(vectors), workload.size) // 2)
+    return Codebook(vectors, listed, epsilon)
+
+
+def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
+    """A direction near the person's vector, or one of the others."""
+    check_epsilon(epsilon)
+    if workload.size > DENSE_SIZE:
+        from noisewright.local.optimise.dense.starts import high_count, top_cells
+
+        near = _projections(workload, _TRANSLATED)
+        count = high_count(workload.size, epsilon)
+        return near.strategy(top_cells(near.fields, count), epsilon)
+    vectors = unit_vectors(workload)
+    count = _count(len(vectors), workload.size)
+    chosen = max(1, min(round(count / (1 + exp(epsilon))), count // 2))
+    return Codebook(vectors, directions(len(vectors), count), epsilon, chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Projections:
+    """Products of all types' vectors with a few directions, on a domain whose cells are alike.
+
+    Translating the domain turns directions into further directions, so a few of them with all
+    their translates make a list long enough for any number of types, and one known by transforms.
+    """
+
+    sizes: tuple[int, ...]
+    fields: FloatArray
+
+    def strategy(self, patterns: npt.NDArray[np.bool_], epsilon: float) -> IndexStrategy:
+        """Report a direction and a translation, likelier one that points towards the vector."""
+        from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+
+        shares = np.full(len(patterns), 1.0 / len(patterns))
+        return OrbitStrategy.from_patterns(self.sizes, patterns, shares, epsilon)
+
+
+def _projections(workload: Workload, count: int) -> _Projections:
+    """Gaussian directions against the columns of (PMP)^{1/4}, the least-error vectors."""
+    from noisewright.local.optimise.orbits.invariants import character_energies, possible_groups
+
+    gram = table_gram(workload)
+    if workload.size <= LARGEST_VECTOR:
+        for group in possible_groups(gram):
+            energies = character_energies(gram, group)
+            if energies is not None:
+                energies[0] = 0.0
+                noise = np.random.default_rng(_SEED).standard_normal((count, workload.size))
+                return _Projections(
+                    group.sizes, group.apply(np.maximum(energies, 0) ** 0.25, noise)
+                )
+    raise TooLarge(
+        f"vectors over {workload.size:.3g} cells are too many, unless the workload treats all "
+        f"cells alike; the limit is {DENSE_SIZE}"
+    )

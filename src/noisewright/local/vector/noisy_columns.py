@@ -1,0 +1,272 @@
+"""The local matrix mechanism [003]: every person sends a noisy column of a strategy matrix.
+
+With C the centred columns, z the noise of variance σ² per coordinate and Λ = CCᵀ/n + σ²I, the score
+is s = 1 + CᵀΛ⁻¹(y − mean column): X = 11ᵀ + CᵀΛ⁻¹C, and the covariance of x̂ is the same for every
+data set, N σ² X⁺ CᵀΛ⁻²C X⁺.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import inf
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.information import DenseInformation, Information
+from noisewright.local.exact import exact_sum, largest_magnitude
+from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.strategy import (
+    Arrays,
+    IntArray,
+    ReportLayout,
+    Settings,
+    Strategy,
+    check_dense,
+)
+from noisewright.local.vector.held_columns import factor_columns, largest_distance, whole_columns
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import calibrate
+from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.rounding import float_above
+from noisewright.privacy.rules import probability
+from noisewright.privacy.source import ByteSource
+from noisewright.workload.atoms import Identity
+from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.gram import Gram
+
+_MANY_CHOICES = 256
+_MOST_COORDINATES = 2**16
+_FARTHEST = 2**50
+"""Beyond this a coordinate cannot be an honest report."""
+
+
+@dataclass(frozen=True, eq=False)
+class VectorStrategy(Strategy):
+    """A whole-number column per type, and exact noise on each of its coordinates.
+
+    Without δ the noise is discrete Laplace for the largest ℓ1 distance between columns; with δ it
+    is an exactly rounded Gaussian for the largest ℓ2 distance.
+    """
+
+    columns: IntArray
+    epsilon: float
+    delta: float = 0.0
+
+    kind = "vector"
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        c, shown = self.columns, f"{self.columns.dtype} {self.columns.shape}"
+        if c.dtype != np.int64 or c.ndim != 2 or 0 in c.shape or len(c) > _MOST_COORDINATES:
+            raise InvalidParameter("columns", shown, "must be whole numbers")
+        if max(int(c.max()), -int(c.min())) >= _FARTHEST // 2:  # −2^63 is its own magnitude
+            raise InvalidParameter("columns", shown, f"must hold numbers below {_FARTHEST // 2}")
+        if (c == c[:, :1]).all():
+            raise InvalidParameter("columns", shown, "must differ", "ask more than totals")
+        if self.delta != 0:
+            probability("delta", self.delta, "0 stands for pure privacy")
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of types."""
+        return int(self.columns.shape[1])
+
+    @cached_property
+    def distance(self) -> float:
+        """Largest distance between columns, in the norm that the noise is for."""
+        return largest_distance(self.columns, 1 if self.delta == 0 else 2)
+
+    @cached_property
+    def law(self) -> NoiseLaw:
+        """The noise on every coordinate."""
+        if self.delta == 0:
+            return calibrate(Privacy(self.epsilon, neighbours="replace-one"), l1=self.distance)
+        promise = Privacy(self.epsilon, self.delta, neighbours="replace-one")
+        return calibrate(promise, l2=self.distance)
+
+    # --- client and collector -----------------------------------------------------------------
+
+    @property
+    def layout(self) -> ReportLayout:
+        """One number per coordinate."""
+        return ReportLayout("int64", len(self.columns))
+
+    @property
+    def sample_block(self) -> int:
+        """As many vectors as fit a few million coordinates."""
+        return max(1, 2**22 // len(self.columns))
+
+    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
+        """The value's column with fresh noise."""
+        noise = self.law.sample((len(values), len(self.columns)), source)
+        return np.asarray(self.columns.T[values] + noise)
+
+    @property
+    def counters(self) -> int:
+        """One sum per coordinate."""
+        return len(self.columns)
+
+    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+        """Vectors as far out as noise can reach; −2^63 is its own magnitude."""
+        return np.asarray(((reports < _FARTHEST) & (reports > -_FARTHEST)).all(axis=1))
+
+    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
+        """Vectors whose every coordinate lies near some type's."""
+        reach = deviations * self.law.standard_deviation
+        low, high = self.columns.min(axis=1) - reach, self.columns.max(axis=1) + reach
+        return np.asarray(((reports >= low) & (reports <= high)).all(axis=1))
+
+    def possible(self, tally: IntArray, people: int) -> bool:
+        """Sums of numbers of either sign."""
+        return largest_magnitude(tally) <= people * _FARTHEST
+
+    def tally(self, reports: Array) -> IntArray:
+        """The sum of the vectors."""
+        return exact_sum(reports)
+
+    # --- analysis -----------------------------------------------------------------------------
+
+    @cached_property
+    def _unit(self) -> float:
+        """Noise deviation, by which everything is scaled to stay near one."""
+        return self.law.standard_deviation
+
+    @cached_property
+    def _centred(self) -> tuple[FloatArray, FloatArray]:
+        """C and Λ⁻¹C in units of the noise."""
+        c = (self.columns - self.columns.mean(axis=1, keepdims=True)) / self._unit
+        spread = c @ c.T / self.size + np.eye(len(c))
+        return c, np.linalg.solve(spread, c)
+
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Σ s from the sum of the vectors."""
+        centred = (tally - people * self.columns.mean(axis=1)) / self._unit
+        return np.asarray(people + self._centred[1].T @ centred)
+
+    @cached_property
+    def information(self) -> Information:
+        """X = 11ᵀ + CᵀΛ⁻¹C."""
+        c, weighted = self._centred
+        return DenseInformation(1.0 + c.T @ weighted)
+
+    @cached_property
+    def _noise_matrix(self) -> FloatArray:
+        weighted = self._centred[1]
+        return np.asarray(weighted.T @ weighted)
+
+    def moment(self, histogram: FloatArray) -> FloatArray:
+        """X Diag(x) X + N CᵀΛ⁻²C."""
+        x = self.information.dense()
+        return np.asarray((x * histogram) @ x + histogram.sum() * self._noise_matrix)
+
+    def energy(self, quadratic: FloatArray) -> FloatArray:
+        """(XSX)_uu + tr(S CᵀΛ⁻²C)."""
+        x = self.information.dense()
+        own = np.einsum("uv,vw,wu->u", x, quadratic, x, optimize=True)
+        return np.asarray(own + np.sum(quadratic * self._noise_matrix))
+
+    @cached_property
+    def _unit_covariance(self) -> FloatArray:
+        half = self.information.solve(self._noise_matrix)
+        return self.information.solve(half.T)
+
+    def covariance(self, histogram: FloatArray) -> FloatArray:
+        """The same for every data set of as many people."""
+        return np.asarray(histogram.sum() * self._unit_covariance)
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """The same for every type."""
+        total = float(np.sum(gram.matvec(self._unit_covariance).diagonal()))
+        return np.full(self.size, total)
+
+    # --- privacy and form ---------------------------------------------------------------------
+
+    def worst_ratio(self) -> Fraction:
+        """Not a rational number: see `log_ratio` and `is_private`."""
+        raise TooLarge("the chances of noisy vectors are not rational; ask for log_ratio")
+
+    def log_ratio(self) -> float:
+        """ℓ1 distance over the Laplace scale, rounded up; without bound for Gaussian noise."""
+        return inf if self.delta else self._moved
+
+    def is_private(self) -> bool:
+        """Whether the noise suffices for ε, or for ε at δ."""
+        if self.delta == 0:
+            return self._moved <= self.epsilon
+        from noisewright.privacy.gaussian import gaussian_delta
+
+        return gaussian_delta(self.epsilon, self._moved) <= self.delta
+
+    @property
+    def _moved(self) -> float:
+        """The largest distance in units of the noise, rounded up."""
+        return float_above(Fraction(self.distance) / Fraction(self.law.scale))
+
+    def parameters(self) -> tuple[Settings, Arrays]:
+        """The columns, ε and δ."""
+        return {"epsilon": self.epsilon, "delta": self.delta}, {"columns": self.columns}
+
+    @classmethod
+    def from_parameters(cls, settings: Settings, arrays: Arrays) -> VectorStrategy:
+        """The strategy that `parameters` described."""
+        return cls(arrays["columns"], settings["epsilon"], settings["delta"])
+
+
+def matrix_l2(workload: Workload, epsilon: float, delta: float) -> VectorStrategy:
+    """Gaussian noise on the columns of the least-error factorization."""
+    columns = factor_columns(workload)
+    largest = largest_distance(columns, 2)
+    return VectorStrategy(whole_columns(columns, largest), check_epsilon(epsilon), float(delta))
+
+
+def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:
+    """Laplace noise on the best of a few strategies: cells, tree sums, queries, factorization."""
+    check_epsilon(epsilon)
+    check_dense(workload.size)
+    gram = table_gram(workload)
+    found = []
+    for columns in _l1_choices(workload):
+        largest = largest_distance(columns, 1)
+        if largest > 0:
+            strategy = VectorStrategy(whole_columns(columns, largest), epsilon)
+            if strategy.information.full_rank or _reaches(strategy, workload):
+                found.append(strategy)
+    return min(found, key=lambda strategy: strategy.worst_variance(gram))
+
+
+def _l1_choices(workload: Workload) -> list[FloatArray]:
+    n = workload.size
+    choices = [np.asarray(Identity(n).dense()), _haar(n, 1.0), _haar(n, 0.7)]
+    if n <= _MANY_CHOICES:
+        choices += [factor_columns(workload), _haar(n, 0.5)]
+        if workload.queries <= 4 * n:
+            choices.append(workload.dense())
+    return choices
+
+
+def _haar(n: int, decay: float) -> FloatArray:
+    """Differences of halves of nested blocks, finer ones weighted by powers of `decay`."""
+    rows, width, weight = [], 1 << (n - 1).bit_length(), 1.0
+    while width > 1:
+        for start in range(0, n, width):
+            row = np.zeros(n)
+            row[start : start + width // 2] = weight
+            row[start + width // 2 : start + width] = -weight
+            rows.append(row)
+        width, weight = width // 2, weight * decay
+    return np.array(rows)
+
+
+def _reaches(strategy: VectorStrategy, workload: Workload) -> bool:
+    from noisewright.errors import OutOfReach
+
+    try:
+        strategy.check_reach(workload)
+    except OutOfReach:
+        return False
+    return True

@@ -1,0 +1,211 @@
+"""Structure first: each kind of workload is taken apart before any numerical solver sees it.
+
+`solve_part` is dispatched on the workload's type. Products are solved factor by factor, weights
+and summed-out attributes pass through, atoms have closed forms or fast spectral evaluations, and
+only what remains is a dense problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+from math import prod
+
+import numpy as np
+
+from noisewright.errors import TooLarge
+from noisewright.norm import certificate
+from noisewright.norm.explicit import solve_explicit
+from noisewright.norm.factorization import Settings, Solved
+from noisewright.norm.numeric import solve_numerically
+from noisewright.norm.operators import (
+    Adjoint,
+    Eye,
+    Kronecker,
+    Measured,
+    OnTable,
+    Operator,
+    Scaled,
+    uniform,
+)
+from noisewright.norm.outward import inward, outward
+from noisewright.norm.problems import DenseProblem, GramProblem
+from noisewright.norm.rowwise import RowwiseProblem
+from noisewright.norm.solver import dual_exponent
+from noisewright.norm.table_families import attribute_sizes, marginal_family, solve_family
+from noisewright.norm.transitive import LARGEST_TRANSFORM, invariant_axes, solve_invariant
+from noisewright.norm.tridiagonal import PrefixProblem, prefix_gram_inverse, ranges_gram_inverse
+from noisewright.workload.algebra import Kron, Stack, Weighted
+from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
+from noisewright.workload.base import Workload
+from noisewright.workload.marginals import Marginals, OnAttributes
+from noisewright.workload.tensor import column_kron
+
+LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
+LARGEST_DENSE = 2**24  # entries of a matrix that is held; above it rows are visited in blocks
+
+
+@singledispatch
+def solve_part(workload: Workload, settings: Settings) -> Solved:
+    """The best factorization of a workload, by its structure."""
+    return solve_generic(workload, settings)
+
+
+def solve_generic(workload: Workload, settings: Settings) -> Solved:
+    """The best factorization of a workload known only as an operator."""
+    norm, n = settings.norm, workload.size
+    _check_size(workload, "write it as products (*) of smaller workloads or as marginals")
+    if norm == 2 and workload.queries > n:
+        return solve_numerically(workload, GramProblem(workload.gram().dense()), settings)
+    if workload.queries > 2 * n or workload.queries * n > LARGEST_DENSE:
+        return solve_numerically(workload, RowwiseProblem(workload), settings)
+    return solve_numerically(workload, DenseProblem(workload.dense()), settings)
+
+
+def _check_size(workload: Workload, instead: str) -> None:
+    if workload.size > LARGEST_EIGENPROBLEM:
+        raise TooLarge(
+            f"workload {workload.brief()} has {workload.size} cells in one piece; a dense strategy "
+            f"is optimised up to {LARGEST_EIGENPROBLEM}; {instead}"
+        )
+
+
+@solve_part.register
+def _(workload: Identity, settings: Settings) -> Solved:
+    n, norm = workload.size, settings.norm
+    a_power = 1 / dual_exponent(norm) if norm > 2 else 0.0
+    return Solved(
+        strategy=Eye(n),
+        inverse=Eye(n),
+        errors=lambda: np.ones(n),
+        value=1.0,
+        bound=1.0,
+        rows=uniform(n, a_power) if norm > 2 else None,
+        columns=uniform(n, 1.0),
+    )
+
+
+@solve_part.register
+def _(workload: Total, settings: Settings) -> Solved:
+    n = workload.size
+    return Solved(
+        strategy=OnTable((n,), (), Eye(1)),
+        inverse=Scaled(1 / n, Adjoint(OnTable((n,), (), Eye(1)))),
+        errors=lambda: np.ones(1),
+        value=1.0,
+        bound=1.0,
+        rows=uniform(1, 0.0) if settings.norm > 2 else None,
+        columns=uniform(n, 1.0),
+    )
+
+
+@solve_part.register
+def _(workload: Prefix, settings: Settings) -> Solved:
+    _check_size(workload, "release it step by step (nw.plan_stream)")
+    n = workload.size
+    problem = prefix_gram_inverse(n) if settings.norm == 2 else PrefixProblem(n)
+    return solve_numerically(workload, problem, settings, certificate.nuclear_of_prefix)
+
+
+@solve_part.register
+def _(workload: Ranges, settings: Settings) -> Solved:
+    _check_size(workload, "coarsen the domain")
+    if settings.norm == 2:
+        problem = ranges_gram_inverse(workload.size)
+        return solve_numerically(workload, problem, settings, certificate.nuclear_of_ranges)
+    return solve_numerically(workload, RowwiseProblem(workload), settings)
+
+
+@solve_part.register
+def _(workload: Explicit, settings: Settings) -> Solved:
+    return solve_explicit(workload, settings)
+
+
+@solve_part.register
+def _(workload: Parity, settings: Settings) -> Solved:
+    # The rows are orthogonal with entries ±1, so the workload itself, scaled, is optimal.
+    queries, n = workload.shape
+    norm, length = settings.norm, float(np.sqrt(queries))
+    return Solved(
+        strategy=Measured(workload, 1 / length),
+        inverse=Adjoint(Measured(workload, length / n)),
+        errors=lambda: np.full(queries, length),
+        value=outward(length, 1),
+        bound=inward(length, 1),
+        rows=uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None,
+        columns=uniform(n, 1.0),
+    )
+
+
+@solve_part.register
+def _(workload: Weighted, settings: Settings) -> Solved:
+    return weighted(workload.weight, solve_part(workload.inner, settings))
+
+
+def weighted(weight: float, inner: Solved) -> Solved:
+    """The same factorization when every answer counts `weight` times as much."""
+    return replace(
+        inner,
+        errors=lambda: weight * inner.errors(),
+        value=outward(weight * inner.value, 1),
+        bound=inward(weight * inner.bound, 1),
+    )
+
+
+@solve_part.register
+def _(workload: OnAttributes, settings: Settings) -> Solved:
+    # A warm start is over the whole domain, the inner problem over one table.
+    return on_attributes(workload, solve_part(workload.inner, replace(settings, start=None)))
+
+
+def on_attributes(workload: OnAttributes, inner: Solved) -> Solved:
+    """The factorization on a marginal table, spread over the attributes that are summed out."""
+    sizes, attributes = workload.sizes, workload.attributes
+    repeats = workload.size // workload.inner.size
+
+    def spread_out(operator: Operator) -> Operator:
+        return Scaled(1 / repeats, Adjoint(OnTable(sizes, attributes, Adjoint(operator))))
+
+    columns = inner.columns
+    return replace(
+        inner,
+        strategy=OnTable(sizes, attributes, inner.strategy),
+        inverse=spread_out(inner.inverse),
+        # Weights of pairs stay weights of pairs of the table's own cells.
+        columns=spread_out(columns) if columns.shape[0] == workload.inner.size else columns,
+    )
+
+
+@solve_part.register(Stack)
+@solve_part.register(Marginals)
+def _(workload: Workload, settings: Settings) -> Solved:
+    family = marginal_family(workload)
+    if family is not None:
+        sizes = attribute_sizes(workload)
+        assert sizes is not None
+        return solve_family(workload, sizes, family, settings)
+    axes = invariant_axes(workload)
+    if settings.norm == 2 and axes is not None and workload.size <= LARGEST_TRANSFORM:
+        return solve_invariant(workload, axes)
+    return solve_generic(workload, settings)
+
+
+@solve_part.register
+def _(workload: Kron, settings: Settings) -> Solved:
+    # Relative gaps add up, so each factor has to do better than the whole.
+    share = replace(settings, tolerance=settings.tolerance / len(workload.factors), start=None)
+    solved = {factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)}
+    parts = [solved[factor] for factor in workload.factors]
+    rows = [part.rows for part in parts if part.rows is not None]
+    return Solved(
+        strategy=Kronecker(tuple(part.strategy for part in parts)),
+        inverse=Kronecker(tuple(part.inverse for part in parts)),
+        errors=lambda: column_kron([part.errors() for part in parts]),
+        value=outward(prod(part.value for part in parts), len(parts)),
+        bound=inward(prod(part.bound for part in parts), len(parts)),
+        rows=Kronecker(tuple(rows)) if settings.norm > 2 else None,
+        columns=Kronecker(tuple(part.columns for part in parts)),
+        iterations=sum(part.iterations for part in solved.values()),
+        converged=all(part.converged for part in parts),
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )

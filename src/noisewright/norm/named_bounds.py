@@ -1,0 +1,133 @@
+"""Lower bounds on error, each by its name, and what each is a bound on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import singledispatch
+from math import prod
+
+import numpy as np
+
+from noisewright.errors import TooLarge
+from noisewright.norm.certificate import (
+    nuclear_from_gram,
+    nuclear_from_matrix,
+    nuclear_of_marginals,
+)
+from noisewright.norm.factorization import Factorization
+from noisewright.norm.outward import inward
+from noisewright.norm.prefix import prefix_nuclear_bound
+from noisewright.norm.table_families import attribute_sizes, marginal_family
+from noisewright.workload.algebra import Kron, Weighted
+from noisewright.workload.atoms import Identity, Parity, Prefix, Ranges, Total
+from noisewright.workload.base import Workload
+from noisewright.workload.marginals import OnAttributes
+
+_LARGEST_GRAM = 8192
+_SMALL = 2**23
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A lower bound: its value in the units of `Factorization.value`, and what it is a bound on.
+
+    `value` is None when the bound is known only up to an unknown constant.
+    """
+
+    name: str
+    value: float | None
+    statement: str
+
+
+def lower_bounds(found: Factorization) -> tuple[Bound, ...]:
+    """Every bound that applies to a factorization's workload, strongest first."""
+    best = Bound(
+        found.certificate.name,
+        found.lower_bound,
+        "no factorization W = RA has a smaller error: proved by the dual weights found",
+    )
+    mean = "root mean squared" if found.norm == 2 else "largest" if math.isinf(found.norm) else ""
+    independent = Bound(
+        "data-independent mechanisms",
+        None,
+        f"any (ε,δ)-private mechanism that adds noise independent of the data has a {mean} error "
+        f"of at least {found.lower_bound:.6g}/(C·ε) counts, for ε and δ below absolute constants; "
+        f"the constant C is unknown [000, Theorem 28]",
+    )
+    bounds = [best]
+    if found.neighbours == "add-remove":
+        bounds += _schatten(found)
+    return (*bounds, independent) if mean else tuple(bounds)
+
+
+def _schatten(found: Factorization) -> list[Bound]:
+    workload = found.workload
+    try:
+        nuclear = nuclear_norm(workload)
+    except TooLarge:
+        return []
+    value = inward(nuclear / math.sqrt(workload.size) / math.sqrt(workload.queries), 4)
+    statement = "‖W‖_*/√(cells·queries): the certificate at uniform weights, for every norm"
+    return [Bound("Schatten-1", value, statement)]
+
+
+@singledispatch
+def nuclear_norm(workload: Workload) -> float:
+    """A number just below the sum of the workload's singular values."""
+    family, sizes = marginal_family(workload), attribute_sizes(workload)
+    if family is not None and sizes is not None:
+        weights = np.array([part.weight for part in family])
+        tables = [part.attributes for part in family]
+        return nuclear_of_marginals(sizes, tables, weights, np.ones(len(family))) * math.sqrt(
+            workload.size
+        )
+    if workload.size > _LARGEST_GRAM:
+        raise TooLarge(f"the spectrum of {workload.brief()} has no closed form at this size")
+    if workload.queries * workload.size <= _SMALL:
+        return nuclear_from_matrix(workload.dense())
+    return nuclear_from_gram(workload.gram().dense())
+
+
+@nuclear_norm.register
+def _(workload: Identity) -> float:
+    return float(workload.size)
+
+
+@nuclear_norm.register
+def _(workload: Total) -> float:
+    return math.sqrt(workload.size)
+
+
+@nuclear_norm.register
+def _(workload: Parity) -> float:
+    return workload.queries * math.sqrt(workload.size)
+
+
+@nuclear_norm.register
+def _(workload: Prefix) -> float:
+    return prefix_nuclear_bound(workload.size) * workload.size
+
+
+@nuclear_norm.register
+def _(workload: Ranges) -> float:
+    # The Gram matrix is n + 1 times the inverse of the second difference with fixed ends.
+    n = workload.size
+    angles = np.arange(1, n + 1) * (math.pi / (2 * n + 2))
+    return inward(math.sqrt(n + 1) * math.fsum((0.5 / np.sin(angles)).tolist()), 8)
+
+
+@nuclear_norm.register
+def _(workload: Kron) -> float:
+    return inward(prod(nuclear_norm(factor) for factor in workload.factors), len(workload.factors))
+
+
+@nuclear_norm.register
+def _(workload: Weighted) -> float:
+    return inward(workload.weight * nuclear_norm(workload.inner), 1)
+
+
+@nuclear_norm.register
+def _(workload: OnAttributes) -> float:
+    repeats = workload.size // workload.inner.size
+    return inward(math.sqrt(repeats) * nuclear_norm(workload.inner), 2)

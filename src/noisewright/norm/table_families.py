@@ -1,0 +1,186 @@
+"""Workloads that are families of marginal tables, however they were written, and their strategy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from noisewright.errors import TooLarge
+from noisewright.norm.factorization import Settings, Solved
+from noisewright.norm.numeric import nothing_asked
+from noisewright.norm.operators import (
+    Adjoint,
+    Dense,
+    Eye,
+    Kronecker,
+    OnTable,
+    Operator,
+    Repeated,
+    Scaled,
+    Stacked,
+    uniform,
+)
+from noisewright.norm.residual_basis import ResidualSolution, residual_plan
+from noisewright.workload.algebra import Kron, Stack, Weighted
+from noisewright.workload.atoms import Atom, Identity, Total
+from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+from noisewright.workload.marginals import Marginals, OnAttributes, Table
+from noisewright.workload.terms import Term, terms
+
+
+def marginal_family(workload: Workload) -> list[Term] | None:
+    """The workload's tables in the order of its rows, or None when it asks anything else."""
+    sizes = attribute_sizes(workload)
+    if sizes is None:
+        return None
+    parts = [_as_table(part) for part in terms(workload, sizes)]
+    tables = [part for part in parts if part is not None]
+    return tables if len(tables) == len(parts) else None
+
+
+def _as_table(part: Term) -> Term | None:
+    """The term if it is a table of counts; an undivided total or histogram is one as well."""
+    if part.factors is None and isinstance(part.inner, Total):
+        return Term(part.weight, (), Total(1), ())
+    if part.factors is None:
+        return part if isinstance(part.inner, Identity) else None
+    counts = all(isinstance(factor, (Identity, Total)) for factor in part.factors)
+    asked = [i for i, f in zip(part.attributes, part.factors, strict=True) if type(f) is Identity]
+    return Term(part.weight, tuple(asked), part.inner, part.factors) if counts else None
+
+
+def attribute_sizes(workload: Workload) -> tuple[int, ...] | None:
+    """The finest attributes that the workload's own form names."""
+    if isinstance(workload, Weighted):
+        return attribute_sizes(workload.inner)
+    if isinstance(workload, Stack):
+        named = [sizes for part in workload.parts if (sizes := attribute_sizes(part))]
+        return max(named, key=len, default=None)
+    if isinstance(workload, (Marginals, OnAttributes)):
+        return workload.sizes
+    if isinstance(workload, Kron):
+        return tuple(factor.size for factor in workload.factors)
+    return (workload.size,) if isinstance(workload, Atom) else None
+
+
+def solve_family(
+    workload: Workload, sizes: tuple[int, ...], parts: list[Term], settings: Settings
+) -> Solved:
+    """The exact optimum of a family of tables, as one part of a factorization."""
+    solution = residual_plan(
+        sizes,
+        [part.attributes for part in parts],
+        [part.weight for part in parts],
+        settings.norm,
+        neighbours=settings.neighbours,
+        tolerance=settings.tolerance,
+        iterations=settings.iterations,
+    )
+    if not solution.blocks:
+        return nothing_asked(workload, settings.norm)
+    return Solved(
+        strategy=ResidualStrategy(solution),
+        inverse=_inverse(solution),
+        errors=lambda: _errors(solution),
+        value=solution.value,
+        bound=solution.lower_bound,
+        rows=Repeated(solution.row_weights, solution.table_cells) if settings.norm > 2 else None,
+        columns=_column_weights(solution),
+        iterations=solution.iterations,
+        converged=solution.converged,
+    )
+
+
+def _column_weights(solution: ResidualSolution) -> Operator:
+    """Uniform weights on cells, or the weights of pairs by the attributes in which they differ."""
+    if solution.pair_weights is None:
+        return uniform(math.prod(solution.sizes), 1.0)
+    return Dense(np.array(list(solution.pair_weights.values()))[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualStrategy(Operator):
+    """Orthonormal contrasts of every block of attributes, each block with its own noise level."""
+
+    solution: ResidualSolution
+
+    @cached_property
+    def blocks(self) -> Stacked:
+        """One operator per block: its contrasts divided by its standard deviation."""
+        return Stacked(
+            tuple(
+                Scaled(1 / math.sqrt(variance), _contrasts(self.solution.sizes, block))
+                for block, variance in _by_block(self.solution)
+            )
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Contrasts and cells."""
+        sizes = self.solution.sizes
+        rows = sum(math.prod(sizes[i] - 1 for i in block) for block in self.solution.blocks)
+        return rows, math.prod(sizes)
+
+    def matvec(self, x: FloatArray) -> FloatArray:
+        """Contrasts of every block's table."""
+        return self.blocks.matvec(x)
+
+    def rmatvec(self, y: FloatArray) -> FloatArray:
+        """Adjoint."""
+        return self.blocks.rmatvec(y)
+
+    def column_norms(self) -> FloatArray:
+        """All cells are alike."""
+        return np.full(self.shape[1], self.sensitivity())
+
+    def sensitivity(self) -> float:
+        """(Σ_T Π_{i∈T}(1 − 1/n_i)/σ_T²)^½."""
+        sizes = self.solution.sizes
+        terms = (
+            math.prod(1 - 1 / sizes[i] for i in block) / variance
+            for block, variance in _by_block(self.solution)
+        )
+        return math.sqrt(math.fsum(terms))
+
+
+def _inverse(solution: ResidualSolution) -> Operator:
+    """A⁺: each block's contrasts spread back over the cells."""
+    sizes, size = solution.sizes, math.prod(solution.sizes)
+    parts = (
+        Scaled(
+            math.sqrt(variance) * math.prod(sizes[i] for i in block) / size,
+            _contrasts(sizes, block),
+        )
+        for block, variance in _by_block(solution)
+    )
+    return Adjoint(Stacked(tuple(parts)))
+
+
+def _by_block(solution: ResidualSolution) -> zip[tuple[Table, float]]:
+    return zip(solution.blocks, solution.block_variances.tolist(), strict=True)
+
+
+def _contrasts(sizes: tuple[int, ...], block: Table) -> Operator:
+    """Orthonormal contrasts of a block's table; the total for the empty block."""
+    inner = Kronecker(tuple(Dense(helmert(sizes[i])) for i in block)) if block else Eye(1)
+    return OnTable(sizes, block, inner)
+
+
+def helmert(size: int) -> FloatArray:
+    """size − 1 orthonormal rows, each orthogonal to the constant."""
+    if size**2 > DENSE_LIMIT:
+        raise TooLarge(
+            f"contrasts of an attribute of {size} values have {size**2:.3g} entries, more than the "
+            f"limit of {DENSE_LIMIT}; coarsen the attribute"
+        )
+    row, column = np.ogrid[1:size, :size]
+    raw = np.where(column < row, 1.0, np.where(column == row, -row, 0.0))
+    return np.asarray(raw / np.sqrt(row * (row + 1.0)))
+
+
+def _errors(solution: ResidualSolution) -> FloatArray:
+    deviations = np.sqrt(solution.table_variances) * np.array(solution.weights)
+    return np.repeat(deviations, solution.table_cells)

@@ -1,0 +1,254 @@
+"""Tables of any origin as DuckDB relations: files, Arrow tables, frames and relations.
+
+CSV files are read without DuckDB's sniffer. It drops lines that look like comments and may take a
+record for the header, whose text would then show up in a message; here the first line is the
+header, the delimiter is the one that makes sense of it, and every cell is text until an attribute
+says otherwise.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from noisewright.domain.attribute import Storage
+from noisewright.errors import DomainError, FileFormatError, InvalidParameter, withheld
+from noisewright.tables.objects import python_objects, read_objects, readable
+
+Source = Any  # a path, a glob, a list of paths, an Arrow table, a frame or a DuckDB relation
+_DELIMITERS = (",", ";", "\t", "|")
+_PARQUET = (".parquet", ".pq")
+_CSV = (".csv", ".tsv", ".txt")
+_LONGEST_LINE = 2**28  # in bytes; short lines cost no more for it
+_COMPRESSION = (".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A relation and the names of its columns, which are referred to by position alone.
+
+    Positions need no quoting and know no case, so no column name can be misread as SQL.
+    """
+
+    relation: duckdb.DuckDBPyRelation
+    names: tuple[str, ...]
+    description: str
+
+    def position(self, name: str) -> int:
+        """Return the column's position, counted from one as in SQL."""
+        return self.names.index(name) + 1
+
+    def type(self, name: str) -> str:
+        """Return the column's DuckDB type."""
+        return str(self.relation.types[self.names.index(name)]).upper()
+
+    def require(self, names: Sequence[str]) -> None:
+        """Refuse a table that lacks one of the columns."""
+        # What the table does have stays unsaid: without a header its "names" are a person's values.
+        if absent := [name for name in names if name not in self.names]:
+            raise InvalidParameter(
+                "attributes",
+                absent,
+                f"have no column of that name in {self.description}",
+                "rename them in the schema or in the table (a CSV file's first line must be names)",
+            )
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open a private in-memory engine that reaches neither for the network nor for the disk."""
+    # Without a temporary directory nothing of a table is ever spilled to disk.
+    config = {"autoinstall_known_extensions": "false", "temp_directory": ""}
+    connection = duckdb.connect(config=config)
+    connection.execute("SET enable_progress_bar = false")  # it would mix into a command's output
+    connection.execute("SET TimeZone = 'UTC'")  # instants are written alike on every machine
+    return connection
+
+
+def open_table(
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    storages: Mapping[str, Storage] | None = None,
+) -> Table:
+    """Return the source as a table.
+
+    `storages` says, where known, which columns are wanted and how they will be read: it helps to
+    read a CSV header, and columns of Python objects, which have no type of their own.
+    """
+    wanted = storages or {}
+    names = tuple(wanted)
+    if isinstance(source, duckdb.DuckDBPyRelation):
+        return Table(source, tuple(source.columns), "the relation")
+    if isinstance(source, str | Path):
+        return _open_files(connection, _expand(source), names)
+    if isinstance(source, list | tuple) and source:
+        # A list without suffixes is more likely one of values, which no message may repeat.
+        if not all(isinstance(path, str | Path) and Path(path).suffix for path in source):
+            raise InvalidParameter("table", type(source).__name__, "must be a list of paths alone")
+        return _open_files(connection, [p for path in source for p in _expand(path)], names)
+    return _from_arrow(connection, _to_arrow(connection, source, wanted), names)
+
+
+def _expand(path: str | Path) -> list[Path]:
+    literal = Path(path).expanduser()
+    if literal.is_file():
+        return [literal]
+    if literal.is_dir():
+        raise InvalidParameter("table", str(path), "is a directory", "give its files: dir/*.csv")
+    anchor = Path(literal.anchor)  # empty for a relative path
+    found = sorted(anchor.glob(str(literal.relative_to(anchor))))
+    if not found:
+        raise InvalidParameter("table", str(path), "does not exist", "check the path")
+    return found
+
+
+def _open_files(
+    connection: duckdb.DuckDBPyConnection, paths: list[Path], names: Sequence[str]
+) -> Table:
+    formats = {_format(path) for path in paths}
+    if len(formats) > 1:
+        raise InvalidParameter("table", [p.name for p in paths], "must all be of one format")
+    if len({path.resolve() for path in paths}) < len(paths):
+        rule = "must name every file once: each person counts once"
+        raise InvalidParameter("table", [p.name for p in paths], rule)
+    description = repr(str(paths[0])) + (" and others" if len(paths) > 1 else "")
+    patterns = [glob.escape(str(path)) for path in paths]
+    if formats == {"parquet"}:
+        relation = withheld(
+            lambda: connection.read_parquet(patterns), duckdb.Error, unreadable(description)
+        )
+        return Table(relation, tuple(relation.columns), description)
+    columns, delimiter = _common_header(paths, names)
+    relation = connection.read_csv(
+        patterns,
+        auto_detect=False,
+        header=True,
+        columns={f"c{i}": "VARCHAR" for i in range(len(columns))},
+        delimiter=delimiter,
+        quotechar='"',
+        escapechar='"',
+        max_line_size=_LONGEST_LINE,
+    )
+    return Table(relation, columns, description)
+
+
+def _format(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSION:
+        suffixes.pop()
+    if suffixes and suffixes[-1] in _PARQUET:
+        return "parquet"
+    if suffixes and suffixes[-1] in _CSV:
+        return "csv"
+    known = ", ".join((*_CSV, *_PARQUET))
+    raise InvalidParameter("table", path.name, f"must end in one of {known}", "convert or rename")
+
+
+def _common_header(paths: list[Path], names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    header = _header(paths[0], names)
+    for path in paths[1:]:
+        if _header(path, names) != header:
+            raise FileFormatError(f"{str(path)!r} has other columns than {str(paths[0])!r}")
+    return header
+
+
+def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Return the first line's fields and the delimiter that makes the most of it."""
+    best: tuple[tuple[bool, int], tuple[str, ...], str] | None = None
+    for delimiter in _DELIMITERS:
+        read = partial(_first_record, path, delimiter)
+        failures = OSError, UnicodeDecodeError, csv.Error
+        first = withheld(read, failures, unreadable(repr(str(path))))
+        fields = tuple(field.strip() for field in first)
+        rank = (bool(names) and set(names) <= set(fields), len(fields))
+        if best is None or rank > best[0]:
+            best = (rank, fields, delimiter)
+    if best is None or not best[1]:
+        raise FileFormatError(f"{str(path)!r} has no header line; its first line must be names")
+    return best[1:]
+
+
+def _first_record(path: Path, delimiter: str) -> list[str]:
+    with pa.input_stream(str(path)) as stream:
+        lines = (line.decode("utf-8-sig") for line in io.BufferedReader(stream))
+        return next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True), [])
+
+
+def _to_arrow(
+    connection: duckdb.DuckDBPyConnection, source: Source, wanted: Mapping[str, Storage]
+) -> pa.Table:
+    # Conversions fail in many ways, all of which quote cells, or names that may be a record.
+    table = withheld(
+        lambda: _converted(connection, source, wanted),
+        Exception,
+        DomainError(
+            "the table cannot be converted; its columns must have different names of text and be "
+            "of a type that Arrow knows"
+        ),
+    )
+    if table is None:
+        raise InvalidParameter(
+            "table",
+            type(source).__name__,
+            "must be a CSV or Parquet path, an Arrow table, a pandas or polars frame or a DuckDB "
+            "relation",
+        )
+    return table
+
+
+def _converted(
+    connection: duckdb.DuckDBPyConnection, source: Source, wanted: Mapping[str, Storage]
+) -> pa.Table | None:
+    """Return the source as an Arrow table, or None where it is no table."""
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    if isinstance(source, pa.RecordBatchReader):
+        return source.read_all()
+    if isinstance(source, pa.Table):
+        return source
+    import narwhals as nw
+
+    frame = nw.from_native(source, pass_through=True)
+    frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
+    if not isinstance(frame, nw.DataFrame):
+        return None
+    known = [name for name in frame.columns if name in wanted] or list(frame.columns)
+    columns = {}
+    for name in known:
+        objects = python_objects(frame[name])
+        if objects is None:
+            columns[name] = frame[name].to_arrow()
+        else:
+            columns[name] = read_objects(connection, objects, wanted.get(name, "text"))
+    return pa.table(columns)
+
+
+def _from_arrow(
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, wanted: Sequence[str]
+) -> Table:
+    names = tuple(table.column_names)
+    columns = [
+        readable(column) if name in wanted or not wanted else column
+        for name, column in zip(names, table.columns, strict=True)
+    ]
+    # DuckDB renames columns that differ in case alone; give it names that cannot clash.
+    renamed = pa.table(columns, names=[f"c{i}" for i in range(len(names))])
+    error = DomainError("the table has a column of a type that cannot be read; convert it to text")
+    relation = withheld(lambda: connection.from_arrow(renamed), duckdb.Error, error)
+    return Table(relation, names, "the table")
+
+
+def unreadable(description: str) -> FileFormatError:
+    """Return the error for a file that the engine cannot read, without the engine's own words."""
+    return FileFormatError(
+        f"{description} cannot be read: a line is malformed, the file is not UTF-8 text or it is "
+        "damaged (the engine's message is withheld, since it quotes records)"
+    )
