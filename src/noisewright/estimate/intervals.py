@@ -43,6 +43,15 @@ def pointwise_halfwidth(std: npt.ArrayLike, level: float = 0.95) -> FloatArray:
     return normal_multiplier(level) * np.asarray(std, dtype=np.float64)
 
 
+def laplace_multiplier(level: float) -> float:
+    """Standard deviations either side that hold a sum of Laplace errors with probability `level`.
+
+    Among weighted sums of one variance, a single Laplace error is the widest from 95 % on (checked
+    over mixtures in the tests), so its quantile covers them all.
+    """
+    return float(-np.log1p(-check_level(level)) / np.sqrt(2))
+
+
 def sidak_multiplier(queries: int, level: float = 0.95) -> float:
     """A multiplier that covers `queries` jointly Gaussian answers whatever their correlation.
 

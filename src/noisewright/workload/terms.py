@@ -17,19 +17,22 @@ from noisewright.workload.algebra import Kron, Stack, Weighted, kron
 from noisewright.workload.atoms import Total
 from noisewright.workload.base import Array, Workload
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
+from noisewright.workload.measures import COUNT, Measure
 
 
 @dataclass(frozen=True)
 class Term:
     """`weight` times `inner`, asked of the marginal table of `attributes`.
 
-    `factors` holds one workload per attribute where the inner workload is their product.
+    `factors` holds one workload per attribute where the inner workload is their product. `measure`
+    says what the table holds of people.
     """
 
     weight: float
     attributes: tuple[int, ...]
     inner: Workload
     factors: tuple[Workload, ...] | None
+    measure: Measure = COUNT
 
     @property
     def queries(self) -> int:

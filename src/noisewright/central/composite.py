@@ -1,0 +1,112 @@
+"""Several mechanisms as one: every part measures what is its own, and what they spend adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+
+from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
+from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.estimate.accuracy import Accuracy, Indices, Joined
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.shares import split
+from noisewright.privacy.source import ByteSource
+from noisewright.privacy.spend import Spend
+from noisewright.workload.base import FloatArray
+from noisewright.workload.measures import Measure
+from noisewright.workload.terms import Term
+
+
+@dataclass(frozen=True, eq=False)
+class Composite:
+    """Mechanisms of one measure each, with shares of one budget.
+
+    `members` may come with any budget: what is measured is `parts`, each at its share. A member
+    whose measurement no neighbour can change spends nothing and has no share.
+    """
+
+    members: tuple[Mechanism, ...]
+    shares: tuple[float, ...]
+    privacy: Privacy
+
+    def __post_init__(self) -> None:
+        if len(self.shares) != len(self.members) or not self.members:
+            raise InvalidParameter("shares", self.shares, "must be one per part")
+        measures = [{table.measure for table in member.tables} for member in self.members]
+        if any(len(kinds) != 1 for kinds in measures) or len(set.union(*measures)) < len(measures):
+            raise InvalidParameter(
+                "members", len(self.members), "must each read tables of a measure of their own"
+            )
+
+    @cached_property
+    def parts(self) -> tuple[Mechanism, ...]:
+        """The members, each at its share of the budget."""
+        paying = [member.at(self.privacy).spend.losses != () for member in self.members]
+        shares = [share for share, pays in zip(self.shares, paying, strict=True) if pays]
+        budgets = iter(split(self.privacy, shares))
+        return tuple(
+            member.at(next(budgets) if pays else self.privacy)
+            for member, pays in zip(self.members, paying, strict=True)
+        )
+
+    @cached_property
+    def _part_of(self) -> dict[Measure, int]:
+        return {m.tables[0].measure: number for number, m in enumerate(self.members)}
+
+    @cached_property
+    def spend(self) -> Spend:
+        return reduce(add, (part.spend for part in self.parts))
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(table for member in self.members for table in member.tables)
+
+    def at(self, privacy: Privacy) -> Self:
+        return replace(self, privacy=privacy)
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        return Measurement(parts=tuple(part.measure(counts, source) for part in self.parts))
+
+    def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
+        result = np.empty(sum(term.queries for term in terms))
+        pairs = zip(self.parts, measurement.parts, self._assigned(terms), strict=True)
+        for part, own, (mine, place) in pairs:
+            if mine:
+                result[place] = part.answer(own, mine)
+        return result
+
+    def accuracy(self, terms: Sequence[Term]) -> Accuracy:
+        assigned = [
+            pair for pair in zip(self.parts, self._assigned(terms), strict=True) if pair[1][0]
+        ]
+        return Joined(
+            [part.accuracy(mine) for part, (mine, _) in assigned],
+            [place for _, (_, place) in assigned],
+        )
+
+    def check_reach(self, terms: Sequence[Term]) -> None:
+        for part, (mine, _) in zip(self.parts, self._assigned(terms), strict=True):
+            part.check_reach(mine)
+
+    def _assigned(self, terms: Sequence[Term]) -> list[tuple[list[Term], Indices]]:
+        """The terms of every part, and where their answers stand among all."""
+        mine: list[list[Term]] = [[] for _ in self.members]
+        places: list[list[Indices]] = [[] for _ in self.members]
+        start = 0
+        for term in terms:
+            number = self._part_of.get(term.measure)
+            if number is None:
+                raise OutOfReach("no part measures what this question asks; plan for it")
+            mine[number].append(term)
+            places[number].append(np.arange(start, start + term.queries))
+            start += term.queries
+        empty = np.zeros(0, dtype=np.int64)
+        return [(own, np.concatenate([empty, *at])) for own, at in zip(mine, places, strict=True)]
+
+    def record(self) -> dict[str, Any]:
+        return {"parts": [part.record() for part in self.parts]}

@@ -1,0 +1,79 @@
+"""The joint of the central room: what every mechanism is, whatever its noise and its answers.
+
+A mechanism says which exact tables it needs, measures them once under fresh noise (the only place
+where noise is drawn), answers any queries within its reach from that measurement, and knows how
+wrong the answers are. What it spends follows from the noise it draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.estimate.accuracy import Accuracy
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.source import ByteSource
+from noisewright.privacy.spend import Spend
+from noisewright.workload.base import FloatArray
+from noisewright.workload.measures import COUNT, Measure
+from noisewright.workload.terms import Term
+
+Integers = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """An exact table that is read from the data: a measure over the cells of some attributes."""
+
+    attributes: tuple[int, ...]
+    measure: Measure = COUNT
+
+
+Counts = Mapping[Table, Integers]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy values, and those of parts where a mechanism has such: all that is kept of the data."""
+
+    values: tuple[Values, ...] = ()
+    parts: tuple[Measurement, ...] = ()
+
+
+class Mechanism(Protocol):
+    """A way to measure and to answer, calibrated to a budget."""
+
+    @property
+    def privacy(self) -> Privacy:
+        """The budget that the noise is calibrated to."""
+
+    @property
+    def spend(self) -> Spend:
+        """What one measurement costs, from the noise that is drawn."""
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The exact tables that a measurement needs, each once."""
+
+    def at(self, privacy: Privacy) -> Self:
+        """The same measurement under another budget."""
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        """Measure exact tables under fresh noise; only tests pass a source."""
+
+    def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
+        """Answers to all terms, one after the other."""
+
+    def accuracy(self, terms: Sequence[Term]) -> Accuracy:
+        """How wrong these answers are."""
+
+    def check_reach(self, terms: Sequence[Term]) -> None:
+        """Refuse, before anything is spent, terms that a measurement does not determine."""
+
+    def record(self) -> dict[str, Any]:
+        """What is drawn and measured, ready for JSON."""

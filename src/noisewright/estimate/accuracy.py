@@ -1,0 +1,202 @@
+"""How wrong answers are: their errors' variances and bias, how they vary together, and their law.
+
+Both models state accuracy by this one type. A release's intervals, the conditioning on public
+facts, the combination of releases and the split of a budget all read it and nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.estimate.intervals import simultaneous_multiplier
+from noisewright.workload.base import FloatArray
+
+Kind = Literal["exact", "bound", "simulated"]
+Indices = npt.NDArray[np.int64]
+
+SIMULATED_ANSWERS = 20_000
+"""Answers above which joint intervals are bounded instead of simulated."""
+
+_DRAWS = 4000
+_WEAKEST_FIRST: tuple[Kind, ...] = ("simulated", "bound", "exact")
+
+
+class Accuracy(ABC):
+    """The errors of some answers, before any data is read.
+
+    `kind` says what the figures are: exact, upper bounds, or found by simulation.
+    """
+
+    kind: Kind = "exact"
+
+    @property
+    @abstractmethod
+    def variance(self) -> FloatArray:
+        """The variance of every answer."""
+
+    @property
+    def bias(self) -> FloatArray | None:
+        """The largest bias of every answer; None where there is none."""
+        return None
+
+    @property
+    def error(self) -> FloatArray:
+        """Root mean square error of every answer, bias included: what mechanisms are ranked by."""
+        if self.bias is None:
+            return self.std
+        return np.asarray(np.sqrt(self.variance + self.bias**2))
+
+    @property
+    def std(self) -> FloatArray:
+        """The standard deviation of every answer."""
+        return np.sqrt(self.variance)
+
+    @abstractmethod
+    def covariance(self, chosen: Indices) -> FloatArray:
+        """Covariances of all answers (rows) with some of them (columns)."""
+
+    @abstractmethod
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """So many joint errors of all answers, one a row."""
+
+    @abstractmethod
+    def multiplier(self, level: float) -> float:
+        """Standard deviations either side that hold the error of one answer at this level."""
+
+    def bounded_multiplier(self, answers: int, level: float) -> float:
+        """Standard deviations that hold so many answers at once, whatever their correlation."""
+        return self.multiplier(1 - (1 - level) / answers)
+
+    @cached_property
+    def _joint(self) -> dict[float, float]:
+        return {}
+
+    def joint_multiplier(self, level: float) -> float:
+        """Standard deviations either side that hold the errors of all answers at once."""
+        if level not in self._joint:
+            self._joint[level] = self._find_joint(level)
+        return self._joint[level]
+
+    def _find_joint(self, level: float) -> float:
+        answers = len(self.variance)
+        if answers > SIMULATED_ANSWERS:
+            return self.bounded_multiplier(answers, level)
+        safe = np.where(self.std > 0, self.std, 1.0)
+
+        def errors(count: int, rng: np.random.Generator) -> FloatArray:
+            return self.draw(count, rng) / safe
+
+        # Public simulation of the error law: nothing here touches data, so a fixed seed is right
+        # and makes a plan's forecast reproducible.
+        return simultaneous_multiplier(errors, level, draws=_DRAWS, rng=np.random.default_rng(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Joined(Accuracy):
+    """Answers from mechanisms with independent noise; `places` says whose is which answer."""
+
+    parts: Sequence[Accuracy]
+    places: Sequence[Indices]
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        kinds = {part.kind for part in self.parts}
+        return next(kind for kind in _WEAKEST_FIRST if kind in kinds)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return self._whole([part.variance for part in self.parts])
+
+    @cached_property
+    def bias(self) -> FloatArray | None:
+        if all(part.bias is None for part in self.parts):
+            return None
+        zeros = (np.zeros(len(p.variance)) if p.bias is None else p.bias for p in self.parts)
+        return self._whole(list(zeros))
+
+    def _whole(self, pieces: Sequence[FloatArray]) -> FloatArray:
+        result = np.empty(sum(len(piece) for piece in pieces))
+        for place, piece in zip(self.places, pieces, strict=True):
+            result[place] = piece
+        return result
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        result = np.zeros((len(self.variance), len(chosen)))
+        for place, part in zip(self.places, self.parts, strict=True):
+            number = np.full(len(self.variance), -1)
+            number[place] = np.arange(len(place))
+            own = np.flatnonzero(number[chosen] >= 0)
+            if len(own):
+                result[np.ix_(place, own)] = part.covariance(number[chosen[own]])
+        return result
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        result = np.empty((count, len(self.variance)))
+        for place, part in zip(self.places, self.parts, strict=True):
+            result[:, place] = part.draw(count, rng)
+        return result
+
+    def multiplier(self, level: float) -> float:
+        return max(part.multiplier(level) for part in self.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned(Accuracy):
+    """The first answers of `inner`, corrected by what its last ones are known to be.
+
+    `known` is the number of answers at the end whose true values are public. The best linear
+    estimate given them adds gain·(truth − answer) for each, and stays linear in the measurement.
+    """
+
+    inner: Accuracy
+    known: int
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        return self.inner.kind
+
+    @property
+    def _count(self) -> int:
+        return len(self.inner.variance) - self.known
+
+    @cached_property
+    def _cross(self) -> FloatArray:
+        return self.inner.covariance(np.arange(self._count, self._count + self.known))
+
+    @cached_property
+    def gain(self) -> FloatArray:
+        """What one unit of error in each known answer tells about each of the others."""
+        own = self._cross[self._count :]
+        return np.asarray(
+            self._cross[: self._count] @ np.linalg.pinv(own, rcond=1e-10, hermitian=True)
+        )
+
+    def correct(self, answers: FloatArray, truth: FloatArray) -> FloatArray:
+        """All first answers given that the last ones are `truth`."""
+        rest = answers[self._count :] - truth
+        return np.asarray(answers[: self._count] - self.gain @ rest)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        before = self.inner.variance[: self._count]
+        after = before - np.einsum("ij,ij->i", self.gain, self._cross[: self._count])
+        # What is left of answers that the known ones determine is rounding.
+        return np.where(after > 1e-9 * before, after, 0.0)
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        plain = self.inner.covariance(chosen)[: self._count]
+        return np.asarray(plain - self.gain @ self._cross[chosen].T)
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        errors = self.inner.draw(count, rng)
+        return np.asarray(errors[:, : self._count] - errors[:, self._count :] @ self.gain.T)
+
+    def multiplier(self, level: float) -> float:
+        return self.inner.multiplier(level)
