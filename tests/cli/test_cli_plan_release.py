@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -167,3 +168,15 @@ def test_a_draft_schema_cannot_be_planned_from(here: Path) -> None:
     result = planned()
     assert result.exit_code == 2
     assert "reviewed" in result.stderr
+
+
+def test_intervals_are_printed_as_they_are_written(here: Path) -> None:
+    planned()
+    result = run("release", "p.nw", "people.csv", "-o", "a.csv", "--non-negative")
+    with Path("a.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        for low, high in (("lower", "upper"), ("lower_all", "upper_all")):
+            assert f"{float(row[low]):,.1f} … {float(row[high]):,.1f}" in result.stdout
+    assert "…" in result.stdout
+    assert " -" not in result.stdout.split("all at once")[1]

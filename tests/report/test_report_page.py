@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
+from noisewright.report import charts
 from noisewright.report.page import page
 
 DOMAIN = nw.Domain(
@@ -61,3 +63,69 @@ def test_a_release_without_attributes_has_a_page_too() -> None:
     text = page(plain)
     assert "ρ = 0.5" in text
     assert "prefix:4" in text
+
+
+@pytest.fixture(scope="module")
+def sparse():
+    """A plan and its release from a table whose answers are mostly smaller than their noise."""
+    plan = nw.plan(nw.Workload.from_spec(SPEC, DOMAIN), nw.Privacy(epsilon=0.1, delta=1e-9))
+    return plan, plan.release(np.array([1, 0, 3_000, 2, 0, 1]))
+
+
+def answer_rows(text: str) -> list[list[str]]:
+    """The cells of the table of answers, row by row."""
+    body = text.split("<tbody>")[1].split("</tbody>")[0]
+    return [re.findall(r"<td>(.*?)</td>", row) for row in body.split("</tr>") if row]
+
+
+def test_intervals_are_those_of_the_release(sparse) -> None:
+    plan, release = sparse
+    shown = nw.post_process(plan, release, non_negative=True)
+    lower, upper = shown.intervals.each
+    assert lower.min() == 0 > (shown.answers - release.halfwidth).min()
+    expected = [f"{low:,.1f} … {high:,.1f}" for low, high in zip(lower, upper, strict=True)]
+    assert [row[4] for row in answer_rows(page(shown))] == expected
+
+
+def test_bands_of_charts_are_those_of_the_release(sparse, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, release = sparse
+    shown = nw.post_process(plan, release, non_negative=True)
+    drawn: list[dict[str, float | None]] = []
+
+    def record(chart) -> str:
+        parts = [chart, *getattr(chart, "layer", ())]
+        drawn.extend(row for part in parts for row in getattr(part.data, "values", ()) or ())
+        return "<svg></svg>"
+
+    monkeypatch.setattr(charts, "_svg", record)
+    page(shown)
+    lower, upper = shown.intervals.all
+    bands = {(row["low"], row["high"]) for row in drawn if "low" in row}
+    assert bands
+    assert bands <= set(zip(lower.tolist(), upper.tolist(), strict=True))
+
+
+def test_suppressed_answers_are_said_to_be_left_out(sparse) -> None:
+    plan, release = sparse
+    shown = nw.post_process(plan, release, suppress=0.2)
+    hidden = np.isnan(shown.answers)
+    assert 0 < hidden.sum() < len(hidden)
+    text = page(shown)
+    assert "nan" not in text.lower()
+    assert [row[2] == "left out" for row in answer_rows(text)] == hidden.tolist()
+    assert f"{hidden.sum()} of them left out" in text
+    rmse = np.sqrt(np.nanmean(shown.std**2))
+    assert f"± {rmse:,.1f}" in text
+
+
+def test_a_release_with_every_answer_left_out_has_a_page(sparse) -> None:
+    plan, release = sparse
+    text = page(nw.post_process(plan, release, suppress=1e-9))
+    assert "nan" not in text.lower()
+    assert {row[2] for row in answer_rows(text)} == {"left out"}
+
+
+def test_the_truth_is_held_against_the_intervals_of_the_release(sparse) -> None:
+    plan, release = sparse
+    shown = nw.post_process(plan, release, non_negative=True)
+    assert "100.0% of the true counts lie in their own" in page(shown, shown.intervals.each[0])

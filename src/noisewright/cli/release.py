@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from noisewright.cli.output import (
     tell_earlier,
     told_warnings,
 )
+
+if TYPE_CHECKING:
+    from noisewright.planning.release import Release
 
 SHOWN = 20
 
@@ -124,18 +127,19 @@ def _show(released: Any, output: str, beside: str) -> None:
     show_answers("Private answers", released, caption + f"what was spent: {beside}")
 
 
-def show_answers(title: str, released: Any, caption: str) -> None:
-    """The first answers, with the half-widths of their intervals."""
+def show_answers(title: str, released: Release, caption: str) -> None:
+    """The first answers with their intervals, as they are written."""
+    each, everywhere = released.intervals.each, released.intervals.all
     rows = [
         (label, "left out", "", "")
         if answer != answer
-        else (label, f"{answer:,.1f}", f"± {half:,.1f}", f"± {wide:,.1f}")
-        for label, answer, half, wide in zip(
-            released.labels[:SHOWN],
-            released.answers,
-            released.halfwidth,
-            released.simultaneous_halfwidth,
-            strict=False,
+        else (
+            label,
+            f"{answer:,.1f}",
+            *(f"{lo[i]:,.1f} … {hi[i]:,.1f}" for lo, hi in (each, everywhere)),
+        )
+        for i, (label, answer) in enumerate(
+            zip(released.labels[:SHOWN], released.answers, strict=False)
         )
     ]
     print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)

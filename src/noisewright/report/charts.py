@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noisewright.planning.release import Release, ReleasedTable
+from noisewright.planning.release import Axis, Release, ReleasedTable
 from noisewright.workload.base import FloatArray
+
+if TYPE_CHECKING:
+    import altair as alt
 
 INK, MUTED, PRIVATE, TRUTH = "#1c2430", "#6b7685", "#2563c9", "#d9772b"
 _MOST_LABELS = 60
 _WIDTH, _HEIGHT = 520, 260
+_Row = dict[str, str | float | None]  # None: left out, or not known
 
 
 def table_chart(
     release: Release, table: ReleasedTable, start: int, truth: FloatArray | None
 ) -> str | None:
-    """A chart of one table as SVG: a line for a CDF, dots with intervals, or a heat map."""
+    """A chart of one table as SVG: a line for a CDF, dots with intervals, or a heat map.
+
+    None for tables that no chart fits, or of which every answer is left out.
+    """
     part = slice(start, start + table.queries)
     kinds = [axis.kind for axis in table.axes]
+    if np.isnan(release.answers[part]).all():
+        return None
     if len(kinds) == 1 and table.queries <= _MOST_LABELS and kinds[0] != "range":
         rows = _rows(release, table, part, truth)
-        chart = _line(rows, table) if kinds[0] == "cumulative" else _dots(rows, table)
+        chart = _intervals(rows, table.axes[0])
         if truth is not None:
-            chart = _with_differences(chart, rows, table)
+            chart = _with_differences(chart, rows, table.axes[0])
     elif len(kinds) == 2 and max(len(axis.labels) for axis in table.axes) <= _MOST_LABELS:
         chart = _heat(release, table, part)
     else:
@@ -34,93 +43,73 @@ def table_chart(
 
 def _rows(
     release: Release, table: ReleasedTable, part: slice, truth: FloatArray | None
-) -> list[dict[str, Any]]:
+) -> list[_Row]:
+    """What is drawn of each answer."""
     (axis,) = table.axes
-    rows = []
-    for k, label in enumerate(axis.labels):
-        i = part.start + k
-        answer, half = float(release.answers[i]), float(release.simultaneous_halfwidth[i])
-        row = {"label": label, "answer": answer, "low": answer - half, "high": answer + half}
-        if truth is not None:
-            row["truth"] = float(truth[i])
-        rows.append(row)
-    return rows
+    lower, upper = release.intervals.all
+    columns = {"answer": release.answers, "low": lower, "high": upper}
+    if truth is not None:
+        columns |= {"truth": truth, "difference": release.answers - truth}
+        columns["low_difference"] = lower - release.answers
+        columns["high_difference"] = upper - release.answers
+    values = {name: _plain(column[part]) for name, column in columns.items()}
+    return [
+        {"label": label, **{name: column[k] for name, column in values.items()}}
+        for k, label in enumerate(axis.labels)
+    ]
 
 
-def _base(rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
+def _plain(values: FloatArray) -> list[float | None]:
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _base(rows: list[_Row], axis: Axis) -> alt.Chart:
     import altair as alt
 
-    (axis,) = table.axes
-    title = f"{axis.name}, up to" if axis.kind == "cumulative" else axis.name
-    x = alt.X("label:N", sort=list(axis.labels), title=title)
+    x = alt.X("label:N", sort=list(axis.labels), title=_axis_title(axis))
     return alt.Chart(alt.Data(values=rows)).encode(x=x)
 
 
-def _layers(base: Any, interval: Any, answer: Any, truth: Any) -> Any:
+def _intervals(rows: list[_Row], axis: Axis) -> alt.LayerChart:
+    """A line in its band for a CDF, else dots on their intervals; ticks where truth is known."""
     import altair as alt
 
-    layers = [interval, answer] + ([truth] if truth is not None else [])
+    base = _base(rows, axis)
+    y = alt.Y("low:Q", title="people", axis=alt.Axis(format="~s"))
+    if axis.kind == "cumulative":
+        band = base.mark_area(opacity=0.22, color=PRIVATE)
+        answers = base.mark_line(color=PRIVATE, strokeWidth=2.2)
+    else:
+        y = y.scale(zero=True)
+        band = base.mark_rule(color=PRIVATE, strokeWidth=2)
+        answers = base.mark_point(filled=True, size=55, color=PRIVATE, opacity=1)
+    layers = [band.encode(y=y, y2="high:Q"), answers.encode(y="answer:Q")]
+    if "truth" in rows[0]:
+        layers.append(base.mark_tick(color=TRUTH, thickness=2.4, size=15).encode(y="truth:Q"))
     return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT)
 
 
-def _line(rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
-    import altair as alt
-
-    base = _base(rows, table)
-    y = alt.Y("low:Q", title="people", axis=alt.Axis(format="~s"))
-    band = base.mark_area(opacity=0.22, color=PRIVATE).encode(y=y, y2="high:Q")
-    line = base.mark_line(color=PRIVATE, strokeWidth=2.2).encode(y="answer:Q")
-    return _layers(base, band, line, _truth(base, rows))
-
-
-def _dots(rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
-    import altair as alt
-
-    base = _base(rows, table)
-    y = alt.Y("low:Q", title="people", axis=alt.Axis(format="~s"), scale=alt.Scale(zero=True))
-    rule = base.mark_rule(color=PRIVATE, strokeWidth=2).encode(y=y, y2="high:Q")
-    dots = base.mark_point(filled=True, size=55, color=PRIVATE, opacity=1).encode(y="answer:Q")
-    return _layers(base, rule, dots, _truth(base, rows))
-
-
-def _truth(base: Any, rows: list[dict[str, Any]]) -> Any | None:
-    if not rows or "truth" not in rows[0]:
-        return None
-    return base.mark_tick(color=TRUTH, thickness=2.4, size=15).encode(y="truth:Q")
-
-
-def _with_differences(chart: Any, rows: list[dict[str, Any]], table: ReleasedTable) -> Any:
+def _with_differences(chart: alt.LayerChart, rows: list[_Row], axis: Axis) -> alt.VConcatChart:
     """The chart above, and below it how far private and true answers are apart."""
     import altair as alt
 
-    apart = [
-        {
-            "label": row["label"],
-            "difference": row["answer"] - row["truth"],
-            "low": row["low"] - row["answer"],
-            "high": row["high"] - row["answer"],
-        }
-        for row in rows
-    ]
-    base = _base(apart, table)
-    y = alt.Y("low:Q", title="private − true", axis=alt.Axis(tickCount=4))
-    band = base.mark_area(opacity=0.16, color=PRIVATE, interpolate="step").encode(y=y, y2="high:Q")
+    base = _base(rows, axis)
+    y = alt.Y("low_difference:Q", title="private − true", axis=alt.Axis(tickCount=4))
+    band = base.mark_area(opacity=0.16, color=PRIVATE, interpolate="step")
     zero = base.mark_line(color=TRUTH, strokeWidth=1.6).encode(y=alt.datum(0))
     dots = base.mark_point(filled=True, size=38, color=PRIVATE, opacity=1).encode(y="difference:Q")
-    strip = alt.layer(band, zero, dots).properties(width=_WIDTH, height=90)
+    strip = alt.layer(band.encode(y=y, y2="high_difference:Q"), zero, dots)
+    strip = strip.properties(width=_WIDTH, height=90)
     return alt.vconcat(chart.properties(height=190), strip, spacing=8)
 
 
-def _heat(release: Release, table: ReleasedTable, part: slice) -> Any:
+def _heat(release: Release, table: ReleasedTable, part: slice) -> alt.Chart:
     import altair as alt
 
     first, second = table.axes
-    values = np.asarray(release.answers[part]).reshape(len(first.labels), len(second.labels))
-    rows = [
-        {"a": a, "b": b, "people": max(0.0, float(values[i, j]))}
-        for i, a in enumerate(first.labels)
-        for j, b in enumerate(second.labels)
-    ]
+    people = _plain(np.maximum(release.answers[part], 0.0))
+    places = [(a, b) for a in first.labels for b in second.labels]
+    rows = [{"a": a, "b": b, "people": n} for (a, b), n in zip(places, people, strict=True)]
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_rect(stroke="white", strokeWidth=0.6)
@@ -134,18 +123,14 @@ def _heat(release: Release, table: ReleasedTable, part: slice) -> Any:
             ),
         )
         .properties(
-            width=_cell(second) * len(second.labels),
+            width=int(np.clip(420 // len(second.labels), 26, 70)) * len(second.labels),
             height=max(18, min(34, 130 // len(first.labels))) * len(first.labels),
         )
     )
 
 
-def _cell(axis: Any) -> int:
-    return int(np.clip(420 // len(axis.labels), 26, 70))
-
-
-def _axis_title(axis: Any) -> str:
-    return f"{axis.name}, up to" if axis.kind == "cumulative" else str(axis.name)
+def _axis_title(axis: Axis) -> str:
+    return f"{axis.name}, up to" if axis.kind == "cumulative" else axis.name
 
 
 def agreement_chart(answers: FloatArray, truth: FloatArray) -> str:
@@ -193,7 +178,7 @@ def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
     return _svg(alt.layer(bars, curve).properties(width=_WIDTH - 60, height=300))
 
 
-def styled(chart: Any, background: str = "transparent") -> Any:
+def styled(chart: alt.TopLevelMixin, background: str = "transparent") -> alt.TopLevelMixin:
     """The look that all charts share."""
     plain = chart.configure(
         font="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif",
@@ -210,7 +195,7 @@ def styled(chart: Any, background: str = "transparent") -> Any:
     ).configure_view(stroke=None)
 
 
-def _svg(chart: Any) -> str:
+def _svg(chart: alt.TopLevelMixin) -> str:
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(styled(chart).to_json(), vl_version="6.4")).strip()

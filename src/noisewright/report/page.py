@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Any
 
 import numpy as np
 
@@ -34,14 +35,18 @@ def page(release: Release, truth: FloatArray | None = None, title: str = "Privat
 
 
 def _lead(release: Release, truth: FloatArray | None) -> str:
-    tables = len(release.tables)
-    text = (
-        f"{len(release):,} answers in {tables:,} table{'s' if tables != 1 else ''}, every one "
-        "protected by the same promise: what is published here would look almost the same had any "
-        "one person been left out."
+    tables, hidden = len(release.tables), int(np.isnan(release.answers).sum())
+    left_out = f" ({hidden:,} of them left out)" if hidden else ""
+    change = (
+        "given other answers"
+        if release.metadata["neighbours"] == "replace-one"
+        else "been left out"
     )
-    if release.metadata["neighbours"] == "replace-one":
-        text = text.replace("been left out", "given other answers")
+    text = (
+        f"{len(release):,} answers{left_out} in {tables:,} table{'s' if tables != 1 else ''}, "
+        "every one protected by the same promise: what is published here would look almost the "
+        f"same had any one person {change}."
+    )
     if truth is not None:
         text += (
             " The people are synthetic, so the true counts are shown in orange;"
@@ -57,15 +62,18 @@ def _tiles(release: Release) -> str:
         for name, symbol in (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
         if spent.get(name) is not None
     )
-    rmse = float(np.sqrt(np.mean(release.std**2)))
+    std = release.std[~np.isnan(release.std)]
+    typical, largest = "none left", "none left"
+    if std.size:
+        typical, largest = f"± {np.sqrt(np.mean(std**2)):,.1f}", f"± {std.max():,.1f}"
     ratio = release.metadata.get("ratio")
     best = "no bound known" if ratio is None else f"{ratio:.3f} ×"
     limited = release.metadata.get("bound_class")
     note = "nothing is certified" if ratio is None else f"bound for {limited}"
     tiles = [
         ("privacy", promise, f"neighbours: {release.metadata['neighbours']}"),
-        ("typical error", f"± {rmse:,.1f}", "people, root mean square"),
-        ("largest error", f"± {float(release.std.max()):,.1f}", "people, standard error"),
+        ("typical error", typical, "people, root mean square"),
+        ("largest error", largest, "people, standard error"),
         ("against the lower bound", best, note),
     ]
     return "".join(
@@ -99,40 +107,51 @@ def _charts(release: Release, truth: FloatArray | None) -> str:
 
 def _figure(release: Release, table: ReleasedTable, start: int, svg: str) -> str:
     std = release.std[start : start + table.queries]
-    note = f"{table.queries:,} answers, standard error {std.min():,.1f} to {std.max():,.1f} people"
+    std = std[~np.isnan(std)]
+    note = f"{table.queries:,} answers"
+    if std.size < table.queries:
+        note += f", {table.queries - std.size:,} left out"
+    if std.size:
+        note += f", standard error {std.min():,.1f} to {std.max():,.1f} people"
     return (
         f"<figure>{svg}<figcaption><b>{escape(table.name)}</b>{escape(note)}</figcaption></figure>"
     )
 
 
 def _error_section(release: Release, truth: FloatArray) -> str:
-    errors = release.answers - truth
-    inside = float(np.mean(np.abs(errors) <= release.halfwidth))
-    everywhere = bool(np.all(np.abs(errors) <= release.simultaneous_halfwidth))
-    verdict = "all of them" if everywhere else "not all of them, as happens once in twenty releases"
+    shown = ~np.isnan(release.answers)
+    if not shown.any():
+        return ""
+    inside, together = (
+        ((lower <= truth) & (truth <= upper))[shown]
+        for lower, upper in (release.intervals.each, release.intervals.all)
+    )
+    verdict = (
+        "all of them" if together.all() else "not all of them, as happens once in twenty releases"
+    )
     return (
         "<h2>Is the forecast right?</h2><div class='charts'><figure>"
-        + agreement_chart(release.answers, truth)
+        + agreement_chart(release.answers[shown], truth[shown])
         + "<figcaption><b>Private against true</b>Every answer of at least one person; on the "
         + "line, the two agree.</figcaption></figure><figure>"
-        + errors_chart(release.std, errors)
+        + errors_chart(release.std[shown], (release.answers - truth)[shown])
         + "<figcaption><b>Errors against their forecast</b>"
-        + f"{inside:.1%} of the true counts lie in their own 95 % interval; the simultaneous "
-        + f"intervals hold {verdict}. The curve is the Gaussian law they should follow."
-        + "</figcaption></figure></div>"
+        + f"{inside.mean():.1%} of the true counts lie in their own 95 % interval; the "
+        + f"simultaneous intervals hold {verdict}. The curve is the Gaussian law they should "
+        + "follow.</figcaption></figure></div>"
     )
 
 
 def _answers(release: Release) -> str:
     rows = []
     names = np.repeat([t.name for t in release.tables], [t.queries for t in release.tables])
+    lower, upper = release.intervals.each
     for i in range(min(len(release), _MOST_ROWS)):
-        rows.append(
-            f"<tr><td>{escape(str(names[i]))}</td><td>{escape(release.labels[i])}</td>"
-            f"<td>{release.answers[i]:,.1f}</td><td>{release.std[i]:,.1f}</td>"
-            f"<td>{release.answers[i] - release.halfwidth[i]:,.1f} … "
-            f"{release.answers[i] + release.halfwidth[i]:,.1f}</td></tr>"
-        )
+        cells = [str(names[i]), release.labels[i], "left out", "", ""]
+        if not np.isnan(release.answers[i]):
+            cells[2:] = [f"{release.answers[i]:,.1f}", f"{release.std[i]:,.1f}"]
+            cells.append(f"{lower[i]:,.1f} … {upper[i]:,.1f}")
+        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     more = len(release) - len(rows)
     tail = f'<p class="quiet">and {more:,} more in the file of answers.</p>' if more > 0 else ""
     return (
@@ -141,7 +160,5 @@ def _answers(release: Release) -> str:
     )
 
 
-def _metadata(metadata: Any) -> str:
-    import json
-
+def _metadata(metadata: Mapping[str, object]) -> str:
     return escape(json.dumps(dict(metadata), indent=2, ensure_ascii=False))
