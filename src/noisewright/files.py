@@ -9,8 +9,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from noisewright.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.csv import CSVWriter
+    from pyarrow.parquet import ParquetWriter
 
 PRIVATE = 0o600
 """The mode of a file that is for its owner's eyes alone."""
@@ -74,6 +80,42 @@ def write_text(
     """Write UTF-8 text, whole or not at all."""
     with replacing(path, name, mode) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Whether a table's file is Parquet, by its suffix; CSV otherwise."""
+    return Path(path).suffix.lower() in (".parquet", ".pq")
+
+
+@contextmanager
+def table_writer(
+    path: str | Path, schema: pa.Schema, *, use_dictionary: bool = True
+) -> Iterator[CSVWriter | ParquetWriter]:
+    """Write tables one after another into a file: Parquet or CSV, whole or not at all."""
+    with replacing(path) as temporary:
+        if is_parquet(path):
+            from pyarrow.parquet import ParquetWriter
+
+            writer = ParquetWriter(temporary, schema, use_dictionary=use_dictionary)
+        else:
+            from pyarrow.csv import CSVWriter
+
+            writer = CSVWriter(temporary, schema)
+        with writer:
+            yield writer
+
+
+def write_table(path: str | Path, table: pa.Table) -> None:
+    """Write a table as CSV, or as Parquet by suffix, whole or not at all."""
+    import pyarrow as pa
+
+    if not is_parquet(path):  # text knows no dictionaries
+        kinds = [
+            f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema
+        ]
+        table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+    with table_writer(path, table.schema) as writer:
+        writer.write_table(table)
 
 
 @contextmanager

@@ -180,3 +180,16 @@ def test_intervals_are_printed_as_they_are_written(here: Path) -> None:
             assert f"{float(row[low]):,.1f} … {float(row[high]):,.1f}" in result.stdout
     assert "…" in result.stdout
     assert " -" not in result.stdout.split("all at once")[1]
+
+
+def test_quantiles_are_written_beside_the_answers(here: Path) -> None:
+    planned()
+    levels = ["--quantile", "0.25", "--quantile", "0.5"]
+    assert run("release", "p.nw", "people.csv", "-o", "a.csv", *levels).exit_code == 0
+    with Path("a.csv.quantiles.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["table", "attribute", "group", "level", "estimate", "lower", "upper"]
+    assert [(row["group"], float(row["level"])) for row in rows] == [
+        (f"sex = {sex}", level) for sex in "FM" for level in (0.25, 0.5)
+    ]
+    assert all(0 <= float(r["lower"]) <= float(r["upper"]) <= 100 for r in rows)

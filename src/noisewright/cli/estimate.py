@@ -130,15 +130,12 @@ def _merged(made: Any, paths: tuple[str, ...], robust: dict[str, Any]) -> Any:
 
 
 def _write_shares(made: Any, merged: Any, path: str) -> None:
-    import csv
+    import pyarrow as pa
 
-    from noisewright.files import replacing
+    from noisewright.files import write_table
 
-    shares = made.distribution(merged)
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["cell", "share"])
-        writer.writerows(zip(made.cell_labels(), shares.tolist(), strict=True))
+    shares = {"cell": list(made.cell_labels()), "share": made.distribution(merged)}
+    write_table(path, pa.table(shares))
 
 
 def _document(found: Any, output: str | None) -> dict[str, Any]:

@@ -79,20 +79,13 @@ def release(plan_file: str, table: str, output: str, as_json: bool, **choices: A
 
 
 def _write_quantiles(loaded: Any, released: Any, levels: tuple[float, ...], path: str) -> None:
-    import csv
+    import pyarrow as pa
 
     import noisewright as nw
-    from noisewright.files import replacing
+    from noisewright.files import write_table
 
-    found = nw.release_quantiles(loaded, released, levels)
-    with replacing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["table", "attribute", "group", "level", "estimate", "lower", "upper"])
-        for row in found:
-            q = row.quantile
-            writer.writerow(
-                [row.table, row.attribute, row.group, q.level, q.estimate, q.lower, q.upper]
-            )
+    rows = nw.release_quantiles(loaded, released, levels)
+    write_table(path, pa.Table.from_pylist([row.to_dict() for row in rows]))
 
 
 def _post_processing(loaded: Any, choices: dict[str, Any]) -> dict[str, Any]:

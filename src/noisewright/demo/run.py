@@ -11,7 +11,7 @@ import numpy as np
 from noisewright import api
 from noisewright.demo.people import domain, people, questions
 from noisewright.errors import InvalidParameter
-from noisewright.files import replacing, write_text
+from noisewright.files import write_table, write_text
 from noisewright.privacy.budget import Privacy
 from noisewright.report.page import page
 from noisewright.tables.engine import DuckDBCounter
@@ -51,10 +51,7 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
 
 
 def _write_inputs(files: dict[str, Path]) -> None:
-    import pyarrow.csv as csv
-
-    with replacing(files["people.csv"]) as temporary:
-        csv.write_csv(people(), temporary)
+    write_table(files["people.csv"], people())
     write_text(files["schema.yaml"], domain().to_yaml())
     write_text(files["queries.yaml"], questions())
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.files import alone_in, check_writable, replacing, write_text
+from noisewright.files import alone_in, check_writable, write_table, write_text
 from noisewright.workload import Identity, Prefix, Ranges, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
@@ -197,16 +197,7 @@ def write_answers(table: pa.Table, metadata: Mapping[str, Any], target: Path) ->
     check_writable(beside)
     with alone_in(beside.resolve().parent):
         _add_to_record(beside, metadata)
-        with replacing(target) as temporary:
-            if target.suffix == ".parquet":
-                import pyarrow.parquet as parquet
-
-                parquet.write_table(table, temporary)
-            else:
-                import pyarrow.csv as csv
-
-                plain = table.set_column(0, "table", table["table"].cast("string"))
-                csv.write_csv(plain, temporary)
+        write_table(target, table)
     return beside
 
 

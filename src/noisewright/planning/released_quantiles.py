@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 
 import numpy as np
@@ -23,6 +23,11 @@ class GroupQuantile:
     attribute: str
     group: str
     quantile: Quantile
+
+    def to_dict(self) -> dict[str, str | float]:
+        """The quantile as one row of a table."""
+        group = {"table": self.table, "attribute": self.attribute, "group": self.group}
+        return group | asdict(self.quantile)
 
 
 def release_quantiles(

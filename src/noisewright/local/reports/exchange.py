@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.files import is_parquet, table_writer
 from noisewright.local.reports.format import Bytes
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _from_file(path: Path, length: int) -> Iterator[pa.Array]:
     if not path.is_file():
         raise InvalidParameter("reports", str(path), "is not a file", "check the path")
     try:
-        if _is_parquet(path):
+        if is_parquet(path):
             yield from _from_parquet(path, length)
         else:
             yield from _from_csv(path, length)
@@ -196,12 +197,10 @@ def write_reports(path: str | Path, batches: Iterable[Bytes]) -> int:
     """Write rows of bytes to Parquet, or in hexadecimal to CSV; returns how many there were."""
     import pyarrow as pa
 
-    from noisewright.files import replacing
-
-    binary = _is_parquet(Path(path))
+    binary = is_parquet(path)
     schema = pa.schema([(COLUMN, pa.binary() if binary else pa.string())])
     count = 0
-    with replacing(path) as temporary, _writer(temporary, schema, binary) as writer:
+    with table_writer(path, schema, use_dictionary=False) as writer:
         for rows in batches:
             column = as_arrow(rows) if binary else as_arrow(_as_hexadecimal(rows)).cast("string")
             writer.write_table(pa.table([column], schema=schema))
@@ -209,22 +208,8 @@ def write_reports(path: str | Path, batches: Iterable[Bytes]) -> int:
     return count
 
 
-def _writer(path: Path, schema: Any, binary: bool) -> Any:
-    if binary:
-        from pyarrow.parquet import ParquetWriter
-
-        return ParquetWriter(path, schema, use_dictionary=False)
-    from pyarrow.csv import CSVWriter
-
-    return CSVWriter(path, schema)
-
-
 def _as_hexadecimal(rows: Bytes) -> Bytes:
     digits = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
     return np.stack([digits[rows >> 4], digits[rows & 15]], axis=2).reshape(
         len(rows), 2 * rows.shape[1]
     )
-
-
-def _is_parquet(path: Path) -> bool:
-    return path.suffix.lower() in (".parquet", ".pq")
