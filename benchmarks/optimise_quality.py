@@ -17,7 +17,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from noisewright.local.optimise import Optimised, optimise
+from noisewright.local.optimise.outcome import Optimised
+from noisewright.local.optimise.ways import optimise
 from noisewright.workload import workload
 
 AIMS = {

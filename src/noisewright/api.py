@@ -129,7 +129,7 @@ def compare(
     asked = workload(queries)
     with one_thread_if_small(_longest_axis(asked)):
         if model == "local":
-            from noisewright.planning.local_make import compare_local
+            from noisewright.local.choose.candidates import compare_local
 
             return compare_local(asked, privacy, domain, **local)
         return compare_central(asked, privacy, error, domain)

@@ -9,6 +9,7 @@ import noisewright as nw
 from local.strategies import SeededSource
 from noisewright.errors import TooLarge
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
 
@@ -45,7 +46,7 @@ def squared_error(strategy, gram, values, source):
 @pytest.mark.parametrize("name", CONSTANT)
 def test_the_histogram_of_eight_thousand_cells(name):
     w = workload("identity:8192")
-    strategy = MECHANISMS[name].build(w, 1.0)
+    strategy = MECHANISMS[name].plan(LocalProblem(w, 1.0))
     assert strategy.is_private()
     values = skewed(w.size, 20_000, np.random.default_rng(1))
     ratio = squared_error(strategy, w.gram(), values, SeededSource(len(name)))
@@ -58,7 +59,7 @@ def test_the_histogram_of_eight_thousand_cells(name):
 @pytest.mark.parametrize("name", CONSTANT)
 def test_intervals_of_eight_thousand_cells(name, kind):
     w = workload(f"{kind}:8192")
-    strategy, gram = MECHANISMS[name].build(w, 1.0), table_gram(w)
+    strategy, gram = MECHANISMS[name].plan(LocalProblem(w, 1.0)), table_gram(w)
     values, source = skewed(w.size, 20_000, np.random.default_rng(1)), SeededSource(len(name))
     ratios = [squared_error(strategy, gram, values, source) for _ in range(100)]
     # Sums of a few dependent squares: relative deviation below 1.1 each, 0.11 of their mean, and
@@ -86,4 +87,4 @@ def test_a_million_cells_from_plan_to_answers(name, kind):
 def test_vectors_without_structure_are_refused():
     for name in ("one-bit", "privunit"):
         with pytest.raises(TooLarge, match="alike"):
-            MECHANISMS[name].build(workload("random:3x5000:1"), 1.0)
+            MECHANISMS[name].plan(LocalProblem(workload("random:3x5000:1"), 1.0))

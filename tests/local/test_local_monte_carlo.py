@@ -15,7 +15,7 @@ from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise import optimise
+from noisewright.local.mechanism import LocalProblem, Search
 from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
 
@@ -32,17 +32,15 @@ WORKLOADS = [
 ]
 
 
-NAMES = [*sorted(MECHANISMS), "matrix", "optimised"]
+NAMES = [*sorted(MECHANISMS), "matrix"]
 
 
 def built(name, text, epsilon):
     w = workload(text)
     if name == "matrix":
         return w, MatrixStrategy.from_chances(uneven_matrix(w.size, epsilon), epsilon)
-    if name == "optimised":
-        return w, optimise(w, epsilon, effort="low", cache=False).strategy
-    options = {"delta": 1e-4} if MECHANISMS[name].needs_delta else {}
-    return w, MECHANISMS[name].build(w, epsilon, **options)
+    quick = Search(effort="low", cache=False)
+    return w, MECHANISMS[name].plan(LocalProblem(w, epsilon, 1e-4, quick))
 
 
 def simulate(strategy, w, values, runs, seed):

@@ -17,6 +17,7 @@ from noisewright.local.analysis.variances import (
     worst_query_variances,
 )
 from noisewright.local.composed.union import union
+from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import ReportFormat
@@ -42,7 +43,7 @@ def collected(strategy, people, seed, **robust):
 @pytest.mark.parametrize("name", ["randomized-response", "unary", "hierarchical", "fourier"])
 def test_answers_are_unbiased_with_the_stated_errors(name):
     """Fixed seeds; 16 queries × 4 mechanisms of |z| < 5.5: false alarm about 1e-5 in all."""
-    strategy = MECHANISMS[name].build(ASKED, 1.0)
+    strategy = MECHANISMS[name].plan(LocalProblem(ASKED, 1.0))
     truth = ASKED.matvec(TRUTH)
     found = [estimate(ASKED, collected(strategy, PEOPLE, seed)) for seed in range(RUNS)]
     errors = np.array([f.answers for f in found]) - truth
@@ -102,7 +103,7 @@ def test_sampling_errors_are_those_of_a_multinomial():
 
 
 def test_the_best_fitting_table_makes_sense_and_is_no_further_from_the_truth():
-    strategy = MECHANISMS["randomized-response"].build(ASKED, 0.5)
+    strategy = MECHANISMS["randomized-response"].plan(LocalProblem(ASKED, 0.5))
     truth = ASKED.matvec(TRUTH)
     for seed in range(5):
         part = collected(strategy, PEOPLE, seed)
@@ -121,7 +122,7 @@ def test_the_best_fitting_table_makes_sense_and_is_no_further_from_the_truth():
 
 
 def test_medians_stay_within_the_honest_groups():
-    strategy = MECHANISMS["randomized-response"].build(ASKED, 1.0)
+    strategy = MECHANISMS["randomized-response"].plan(LocalProblem(ASKED, 1.0))
     part = collected(strategy, PEOPLE, 3, groups=11)
     honest = np.array(
         [
@@ -140,7 +141,7 @@ def test_medians_stay_within_the_honest_groups():
 
 
 def test_no_report_one_report_and_out_of_reach():
-    strategy = MECHANISMS["randomized-response"].build(ASKED, 1.0)
+    strategy = MECHANISMS["randomized-response"].plan(LocalProblem(ASKED, 1.0))
     form = ReportFormat(strategy)
     with pytest.raises(InvalidParameter, match="no valid report"):
         estimate(ASKED, Aggregate(form).add([b"junk"]))

@@ -14,6 +14,7 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.trace import lower_bound
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
 
@@ -36,7 +37,7 @@ def reference_rows():
 
 def ours(name, row):
     w = workload(row["workload"])
-    strategy = MECHANISMS[name].build(w, float(row["epsilon"]))
+    strategy = MECHANISMS[name].plan(LocalProblem(w, float(row["epsilon"])))
     return Analysis(strategy, w, table_gram(w)).sample_complexity(0.01)
 
 

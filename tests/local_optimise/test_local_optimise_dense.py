@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.local.optimise import optimise
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.cell_types import Types
 from noisewright.local.optimise.dense.column_generation import improve, reweight
@@ -18,6 +17,7 @@ from noisewright.local.optimise.dense.projection import project
 from noisewright.local.optimise.dense.search import Effort, search
 from noisewright.local.optimise.dense.starts import dense_start, high_count, spectral_patterns
 from noisewright.local.optimise.dense.worst_prior import saddle_prior, worst_variance
+from noisewright.local.optimise.ways import optimise
 from noisewright.workload import workload
 from oracles import local_matrix, published_optimiser
 

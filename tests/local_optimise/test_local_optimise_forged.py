@@ -8,8 +8,8 @@ import pytest
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise import optimise
 from noisewright.local.optimise.kept import Cache, read, write
+from noisewright.local.optimise.ways import optimise
 from noisewright.local.storage import pack
 from noisewright.local.transform.fourier import Fourier
 from noisewright.local.vector.noisy_columns import VectorStrategy

@@ -10,7 +10,6 @@ from noisewright.local.bounds.trace import lower_bound, prior_bound
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise import optimise
 from noisewright.local.optimise.dense.column_generation import reweight
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.objective import Objective
@@ -24,6 +23,7 @@ from noisewright.local.optimise.kept import (
     write,
 )
 from noisewright.local.optimise.task import Task, weighted_gram
+from noisewright.local.optimise.ways import optimise
 from noisewright.workload import workload
 from noisewright.workload.gram import DenseGram
 from oracles import local_matrix

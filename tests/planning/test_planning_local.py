@@ -10,10 +10,10 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
+from noisewright.local.choose.candidates import compare_local
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import write_reports
-from noisewright.planning.local_make import compare_local
 from noisewright.workload import workload
 
 FIELDS = {

@@ -109,8 +109,8 @@ def compare_without_curator(
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
     from noisewright.bound_class import BoundClass
+    from noisewright.local.choose.candidates import narrowed
     from noisewright.local.choose.cost import best_known
-    from noisewright.planning.local_make import narrowed
     from noisewright.report.comparison import draw_comparison
     from noisewright.workload import workload
 

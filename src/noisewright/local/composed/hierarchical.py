@@ -24,6 +24,7 @@ from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.histogram.centred import CentredStrategy, check_cells
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
@@ -191,3 +192,11 @@ def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatAr
         seen = np.cumsum(p * gains)
     needed = detail > 0
     return float((detail[needed] / seen[needed]).sum()), p
+
+
+ENTRY = LocalMechanism(
+    "hierarchical",
+    "one level of a tree of blocks",
+    lambda problem: hierarchical(problem.gram, problem.epsilon),
+    slow=slow_matrices,
+)

@@ -28,6 +28,7 @@ from noisewright.local.histogram.centred import (
     identity_and_ones,
 )
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.strategy import (
     DENSE_SIZE,
     IndexStrategy,
@@ -304,3 +305,12 @@ def _table(size: int, buckets: int) -> int:
 
 def _is_prime(number: int) -> bool:
     return number >= 2 and all(number % k for k in range(2, int(number**0.5) + 1))
+
+
+def _plan(problem: LocalProblem) -> LocalHashing:
+    """Hashing to two values where lines through cells, which more values bring, are too many."""
+    lines = problem.cells > DENSE_SIZE and identity_and_ones(problem.gram) is None
+    return LocalHashing(problem.listed_cells, problem.epsilon, 2 if lines else 0)
+
+
+ENTRY = LocalMechanism("local-hashing", "a random hash of the cell", _plan, slow=slow_matrices)

@@ -10,6 +10,7 @@ import numpy as np
 from noisewright.local.fixedpoint import WORD, bernoulli, integers_below
 from noisewright.local.histogram.centred import CentredStrategy, Support
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.strategy import IndexStrategy, IntArray
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
@@ -57,3 +58,10 @@ class RandomizedResponse(FavouringStrategy, PlainStrategy, CentredStrategy, Inde
         block = np.full((stop - start, self.size), self.support.other)
         block[np.arange(stop - start), np.arange(start, stop)] = self.support.own
         return block
+
+
+ENTRY = LocalMechanism(
+    "randomized-response",
+    "the true cell, or any other",
+    lambda problem: RandomizedResponse(problem.listed_cells, problem.epsilon),
+)

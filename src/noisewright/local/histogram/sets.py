@@ -25,6 +25,7 @@ from noisewright.local.fixedpoint import (
 from noisewright.local.histogram.bits import get_bits, set_bits, uniform_sets
 from noisewright.local.histogram.centred import CentredStrategy, Support
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.strategy import IndexStrategy, IntArray, ReportLayout
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
@@ -230,3 +231,10 @@ def best_subset_size(size: int, epsilon: float) -> int:
     near = int(size / (1 + exp(epsilon)))
     candidates = sorted({min(max(near + k, 1), size - 1) for k in (0, 1)})
     return max(candidates, key=lambda d: contrast_limit(size, epsilon, d))
+
+
+ENTRY = LocalMechanism(
+    "subset-selection",
+    "a random set of cells",
+    lambda problem: SubsetSelection(problem.listed_cells, problem.epsilon),
+)

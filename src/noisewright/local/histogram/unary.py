@@ -20,6 +20,7 @@ from noisewright.local.histogram.bits import bernoulli_rows, set_bits
 from noisewright.local.histogram.centred import Support
 from noisewright.local.histogram.plain import PlainStrategy
 from noisewright.local.histogram.sets import SetStrategy, held_by
+from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.strategy import IntArray
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
@@ -175,3 +176,16 @@ def _binomial(trials: int, chance: float) -> FloatArray:
     ways = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
     law = np.exp(ways + xlogy(k, chance) + xlog1py(trials - k, -chance))
     return np.asarray(law / law.sum())
+
+
+RAPPOR = LocalMechanism(
+    "rappor",
+    "one bit per cell, truth and lie alike",
+    lambda problem: UnaryEncoding(problem.listed_cells, problem.epsilon, symmetric=True),
+)
+
+UNARY = LocalMechanism(
+    "unary",
+    "one bit per cell, zeros better hidden",
+    lambda problem: UnaryEncoding(problem.listed_cells, problem.epsilon),
+)

@@ -28,6 +28,7 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.histogram.plain import FavouringStrategy
+from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.reading import check_weights, stored, written
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -366,3 +367,10 @@ def fourier(gram: Gram, epsilon: float) -> Fourier:
     # A floor keeps every needed character alive in fixed point.
     weights = whole_weights(np.maximum(roots, roots.max() * 1e-12))
     return Fourier(size, check_epsilon(epsilon), masks.astype(np.int64), tuple(weights))
+
+
+ENTRY = LocalMechanism(
+    "fourier",
+    "the sign of one Walsh character",
+    lambda problem: fourier(problem.gram, problem.epsilon),
+)

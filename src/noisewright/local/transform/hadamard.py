@@ -26,6 +26,7 @@ from noisewright.local.fixedpoint import (
     integers_below,
 )
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -245,3 +246,11 @@ def _with_parity(rank: IntArray, column: IntArray, odd: npt.NDArray[np.bool_]) -
     spread = ((rank & ~(lowest - 1)) << 1) | (rank & (lowest - 1))
     parity = np.bitwise_count(spread & column) % 2 == 1
     return np.where(parity != odd, spread | lowest, spread)
+
+
+ENTRY = LocalMechanism(
+    "hadamard",
+    "half of a block of Hadamard rows",
+    lambda problem: HadamardResponse(problem.listed_cells, problem.epsilon),
+    slow=slow_matrices,
+)

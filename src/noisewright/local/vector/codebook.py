@@ -26,6 +26,7 @@ from noisewright.local.fixedpoint import (
     integers_below,
 )
 from noisewright.local.histogram.plain import FavouringStrategy
+from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -228,3 +229,18 @@ def _projections(workload: Workload, count: int) -> _Projections:
         f"vectors over {workload.size:.3g} cells are too many, unless the workload treats all "
         f"cells alike; the limit is {DENSE_SIZE}"
     )
+
+
+ONE_BIT = LocalMechanism(
+    "one-bit",
+    "the sign of a random projection",
+    lambda problem: one_bit(problem.questions, problem.epsilon),
+    slow=lambda cells: cells > 256,
+)
+
+PRIVUNIT = LocalMechanism(
+    "privunit",
+    "a random direction near a vector",
+    lambda problem: privunit(problem.questions, problem.epsilon),
+    slow=lambda cells: cells > 512,
+)

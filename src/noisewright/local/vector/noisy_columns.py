@@ -20,6 +20,7 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.exact import exact_sum, largest_magnitude
 from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import (
     Arrays,
     IntArray,
@@ -270,3 +271,24 @@ def _reaches(strategy: VectorStrategy, workload: Workload) -> bool:
     except OutOfReach:
         return False
     return True
+
+
+def _plan_gaussian(problem: LocalProblem) -> VectorStrategy:
+    assert problem.delta is not None  # an entry that needs one is not planned without
+    return matrix_l2(problem.questions, problem.epsilon, problem.delta)
+
+
+MATRIX_L1 = LocalMechanism(
+    "matrix-l1",
+    "a vector with Laplace noise",
+    lambda problem: matrix_l1(problem.questions, problem.epsilon),
+    slow=lambda cells: cells > 128,
+)
+
+MATRIX_L2 = LocalMechanism(
+    "matrix-l2",
+    "a vector with Gaussian noise",
+    _plan_gaussian,
+    needs_delta=True,
+    slow=lambda cells: cells > 256,
+)

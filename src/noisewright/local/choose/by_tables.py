@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from noisewright.errors import NoisewrightError
-from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.composed.parts import Block, Parts, person_moments, table_grams
-from noisewright.local.registry import Candidate
-from noisewright.local.strategy import IndexStrategy
+from noisewright.local.composed.union import union
+from noisewright.local.mechanism import LocalMechanism, LocalProblem
+from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.spec import Questions
 from noisewright.workload.terms import terms
 
-UNION = "union"
+if TYPE_CHECKING:
+    from noisewright.local.choose.candidates import Candidate
+
 _LARGEST_TABLE = 1024
 _MOST_TABLES = 64
 
-Rank = Callable[[Workload], list[Candidate]]
-"""All mechanisms for a workload, the best first."""
 
-
-def with_parts(asked: Workload, found: list[Candidate], rank: Rank) -> list[Candidate]:
-    """The candidates, with parts in place of a union that refused."""
-    refused = any(c.mechanism == UNION and c.analysis is None for c in found)
-    if not refused or not isinstance(asked, Questions):
-        return found
-    others = [candidate for candidate in found if candidate.mechanism != UNION]
-    return [*others, _parts(asked, rank)]
-
-
-def _parts(asked: Questions, rank: Rank) -> Candidate:
-    began = time.perf_counter()
+def _plan(problem: LocalProblem) -> Strategy:
+    """A mechanism that treats cells alike for every table of counts; else the best of each."""
     try:
-        analysis = Analysis(_strategy(asked, rank), asked)
-        _ = analysis.worst_case
-    except NoisewrightError as error:
-        return Candidate(UNION, time.perf_counter() - began, refusal=str(error))
-    return Candidate(UNION, time.perf_counter() - began, analysis)
+        return union(problem.gram, problem.epsilon)
+    except NoisewrightError:
+        if not isinstance(problem.workload, Questions):
+            raise
+    return _parts(problem, problem.workload)
 
 
-def _strategy(asked: Questions, rank: Rank) -> Parts:
+def _parts(problem: LocalProblem, asked: Questions) -> Parts:
+    from noisewright.local.choose.candidates import candidates  # it reads the list that has this
+
     sizes = asked.domain.shape
     tables = _by_table(asked, sizes)
     if not 2 <= len(tables) <= _MOST_TABLES:
@@ -57,7 +49,7 @@ def _strategy(asked: Questions, rank: Rank) -> Parts:
             raise NoisewrightError(f"a table of {workload.size} cells is too large to be a part")
         text = workload.text()
         if text not in known:
-            known[text] = _component(rank(workload))
+            known[text] = _component(candidates(replace(problem, workload=workload)))
         components.append(known[text])
         costs.append(float(person_moments(known[text], grams[table])[0].max()))
     # Σ cost/share is least where shares follow the roots of the costs.
@@ -85,3 +77,6 @@ def _component(ranked: list[Candidate]) -> IndexStrategy:
         if isinstance(strategy, IndexStrategy) and strategy.information.full_rank:
             return strategy
     raise NoisewrightError("no mechanism sees every cell of a table")
+
+
+ENTRY = LocalMechanism("union", "one of the tables asked", _plan)

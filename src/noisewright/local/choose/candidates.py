@@ -1,0 +1,121 @@
+"""Every local mechanism on a workload, the one that needs the fewest people first."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.choose.cost import ALPHA, LocalComparison, known_bound
+from noisewright.local.histogram.centred import check_cells
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search
+from noisewright.local.registry import MECHANISMS
+from noisewright.privacy.budget import Privacy
+from noisewright.workload.base import Workload
+from noisewright.workload.spec import Questions
+
+_SETTLED = 1.001  # nearer its bound, no strategy of ε alone does visibly better
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A mechanism planned for a workload, or the reason why it was not."""
+
+    mechanism: str
+    seconds: float
+    analysis: Analysis | None = None
+    refusal: str | None = None
+
+    @property
+    def worst_case(self) -> float:
+        """The largest variance that one person adds; infinite where it was not planned."""
+        return inf if self.analysis is None else self.analysis.worst_case
+
+
+def candidates(problem: LocalProblem, mechanism: str = "auto") -> list[Candidate]:
+    """The mechanism named, or all: the smallest worst-case variance first, refusals last."""
+    if mechanism != "auto":
+        return [_candidate(_known(mechanism), problem, named=True)]
+    own, entries = problem.search.own_error, MECHANISMS.values()
+    ranked = [_candidate(m, problem) for m in entries if not m.searches and not own]
+    if own or not _settled(ranked, problem):
+        ranked += [_candidate(m, problem) for m in entries if m.searches]
+    return sorted(ranked, key=lambda candidate: candidate.worst_case)
+
+
+def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = False) -> Candidate:
+    began = time.perf_counter()
+    refusal = mechanism.refuses(problem, named)
+    if refusal is None:
+        try:
+            analysis = Analysis(mechanism.plan(problem), problem.workload, problem.gram)
+            _ = analysis.worst_case
+            return Candidate(mechanism.name, time.perf_counter() - began, analysis)
+        except NoisewrightError as error:
+            if mechanism.searches and isinstance(error, InvalidParameter):
+                raise  # settings that only a search reads are wrong: nobody else would say so
+            refusal = str(error)
+    return Candidate(mechanism.name, time.perf_counter() - began, refusal=refusal)
+
+
+def _settled(ranked: list[Candidate], problem: LocalProblem) -> bool:
+    bound = known_bound(problem.workload, problem.epsilon)
+    least = min((candidate.worst_case for candidate in ranked), default=inf)
+    return bound is not None and least <= _SETTLED * bound.variance
+
+
+def _known(mechanism: str) -> LocalMechanism:
+    if mechanism not in MECHANISMS:
+        raise InvalidParameter(
+            "mechanism",
+            mechanism,
+            "is not a local mechanism",
+            f"choose auto, {', '.join(MECHANISMS)}",
+        )
+    return MECHANISMS[mechanism]
+
+
+def compare_local(
+    asked: Workload,
+    privacy: Privacy,
+    domain: Domain | None = None,
+    alpha: float = ALPHA,
+    **search: Any,
+) -> list[LocalComparison]:
+    """All local mechanisms, fewest people first; those that do not apply come last."""
+    asked = narrowed(asked)
+    checked_domain(asked, domain)
+    problem = LocalProblem.of(asked, privacy, Search.of(search))
+    epsilon, bound = problem.epsilon, known_bound(asked, problem.epsilon)
+    return [
+        LocalComparison(c.mechanism, epsilon, seconds=c.seconds, refusal=c.refusal)
+        if c.analysis is None
+        else LocalComparison.of(c.mechanism, epsilon, c.analysis, bound, c.seconds, alpha)
+        for c in candidates(problem)
+    ]
+
+
+def narrowed(asked: Workload) -> Workload:
+    """Questions over the attributes they ask about: what nobody asks, no report needs to hold."""
+    return asked.narrowed() if isinstance(asked, Questions) else asked
+
+
+def checked_domain(asked: Workload, domain: Domain | None) -> Domain | None:
+    """The domain of a workload, reviewed and of its size; None where its cells have no meaning."""
+    check_cells(asked.size)
+    domain = asked.domain if isinstance(asked, Questions) else domain
+    if domain is None:
+        return None
+    domain.require_reviewed()
+    if asked.size != domain.size:
+        raise InvalidParameter(
+            "workload",
+            asked.brief(),
+            f"has {asked.size} cells where the domain has {domain.size}",
+            "match the workload's size to the domain",
+        )
+    return domain

@@ -1,0 +1,146 @@
+"""A local mechanism by its name: what it is, what it is planned for and how.
+
+Every family states its own in an entry that stands beside it; `registry` lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.offsets import without_offsets
+from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.strategy import DENSE_SIZE, Strategy
+from noisewright.privacy.budget import Privacy
+from noisewright.workload.base import Workload
+from noisewright.workload.gram import Gram
+
+if TYPE_CHECKING:
+    from noisewright.local.optimise.control import Progress
+
+_MOST_CELLS = 2**24
+_QUICK_MATRICES = 1024
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hard, how long and from which seed to look for a better strategy.
+
+    `progress` is told after every iteration, `target_ratio` stops the search early, `checkpoint`
+    names a file from which an interrupted one goes on, and finished ones are kept in a `cache`.
+
+    The error that counts is the worst case over people unless `objective` is "average", a `prior`
+    over cells is given, or a `norm` other than 2 asks for an ℓp mean over the queries.
+    """
+
+    effort: str = "normal"
+    time_limit: float | None = None
+    seed: int = 0
+    target_ratio: float | None = None
+    progress: Callable[[Progress], None] | None = None
+    checkpoint: str | Path | None = None
+    cache: str | Path | bool = True
+    objective: str = "worst"
+    prior: npt.ArrayLike | None = None
+    norm: float = 2.0
+
+    @classmethod
+    def of(cls, settings: dict[str, object]) -> Search:
+        """The settings by their names, none of them unknown."""
+        known = [field.name for field in fields(cls)]
+        if not set(settings) <= set(known):
+            raise InvalidParameter(
+                "settings", sorted(settings), "hold unknown names", f"known: {', '.join(known)}"
+            )
+        return cls(**settings)  # type: ignore[arg-type]
+
+    @property
+    def own_error(self) -> bool:
+        """Whether another error counts than the one that mechanisms are ranked by."""
+        return self.objective != "worst" or self.prior is not None or self.norm != 2
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or int(self.seed) != self.seed or self.seed < 0:
+            raise InvalidParameter("seed", self.seed, "must be a whole number >= 0")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise InvalidParameter("time_limit", self.time_limit, "must be > 0 seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class LocalProblem:
+    """What a local mechanism plans for."""
+
+    workload: Workload
+    epsilon: float
+    delta: float | None = None
+    search: Search = field(default_factory=Search)
+
+    @classmethod
+    def of(cls, workload: Workload, privacy: Privacy, search: Search) -> LocalProblem:
+        """The problem at a budget whose relation is not used: nobody can be absent from a report.
+
+        A report hides which value its person holds, one replaced by another.
+        """
+        if privacy.epsilon is None:
+            rule = "is not offered in the local model"
+            raise InvalidParameter("rho", privacy.rho, rule, "give ε")
+        return cls(workload, check_epsilon(privacy.epsilon), privacy.delta, search)
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return self.workload.size
+
+    @property
+    def listed_cells(self) -> int:
+        """Number of cells, where they are few enough for a counter each."""
+        if self.cells > _MOST_CELLS:
+            raise TooLarge(f"{self.cells:.3g} cells are too many to count one by one")
+        return self.cells
+
+    @property
+    def questions(self) -> Workload:
+        """The queries up to a constant each."""
+        return without_offsets(self.workload)
+
+    @cached_property
+    def gram(self) -> Gram:
+        """The Gram matrix of the queries up to a constant each."""
+        return table_gram(self.workload)
+
+
+@dataclass(frozen=True)
+class LocalMechanism:
+    """A named way to report; `plan` raises a noisewright error, in words, where it cannot.
+
+    `slow` tells where planning takes so long that it is done only by name. One that `searches` is
+    tried after the others, where none of them meets the bound, and alone where another error counts
+    than the worst case.
+    """
+
+    name: str
+    summary: str
+    plan: Callable[[LocalProblem], Strategy]
+    needs_delta: bool = False
+    slow: Callable[[int], bool] = lambda _: False
+    searches: bool = False
+
+    def refuses(self, problem: LocalProblem, named: bool) -> str | None:
+        """Why the mechanism does not suit the budget or is not tried, or None."""
+        if self.needs_delta and problem.delta is None:
+            return "Gaussian noise gives no pure privacy; give a delta"
+        if self.slow(problem.cells) and not named:
+            return f"takes long at {problem.cells} cells; plan it by name"
+        return None
+
+
+def slow_matrices(cells: int) -> bool:
+    """Where an error is found by matrices over pairs of cells, and these are large."""
+    return _QUICK_MATRICES < cells <= DENSE_SIZE
