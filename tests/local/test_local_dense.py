@@ -24,8 +24,7 @@ def private_matrix(m, n, epsilon, seed):
 def test_rounding_honours_epsilon_and_columns_exactly(n, epsilon, seed):
     strategy = MatrixStrategy.from_chances(private_matrix(3 * n, n, epsilon, seed), epsilon)
     assert (strategy.weights.sum(axis=0) == UNIT).all()
-    assert strategy.is_private()
-    assert strategy.log_ratio() <= epsilon
+    assert strategy.loss.epsilon <= epsilon
 
 
 def test_analysis_equals_the_published_formulas():

@@ -42,7 +42,7 @@ def test_the_promise_is_the_stated_budget_where_the_chances_spend_it(name):
     strategy = SMALL[name]
     assert strategy.promise.epsilon == strategy.epsilon
     assert strategy.promise.kind == "pure"
-    assert strategy.log_ratio() <= strategy.epsilon
+    assert strategy.loss.epsilon <= strategy.epsilon
 
 
 def test_a_budget_that_the_chances_do_not_spend_is_no_promise():
@@ -187,7 +187,7 @@ def test_what_all_columns_share_hides_no_distance(offset, delta):
         exact = exact_distance(columns, order)
         assert Fraction(strategy.distance) ** order >= exact
         assert Fraction(strategy.distance) ** order <= exact * (1 + Fraction(1, 10**8))
-        assert strategy.is_private()
+        assert strategy.loss.epsilon <= strategy.epsilon
 
 
 def test_distances_beyond_machine_words_do_not_wrap():

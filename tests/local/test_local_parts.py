@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -44,8 +42,8 @@ def test_chances_are_those_of_the_components():
     np.testing.assert_allclose(q.sum(axis=0), 1.0, atol=1e-12)
     assert sum(strategy.weights) == WORD
     assert np.log((q.max(axis=1) / q.min(axis=1)).max()) <= 1.3 + 1e-9
-    assert strategy.is_private()
-    assert strategy.log_ratio() == pytest.approx(1.3, abs=1e-9)
+    assert strategy.loss.epsilon <= strategy.epsilon
+    assert strategy.loss.epsilon == pytest.approx(1.3, abs=1e-9)
 
 
 def test_answers_are_unbiased_and_their_variance_is_the_one_stated():
@@ -131,13 +129,15 @@ def test_questions_about_many_attributes_are_planned_by_parts(tmp_path):
 class Upturned(RandomizedResponse):
     """A component whose other cells are a hundred times likelier than the true one."""
 
-    def worst_ratio(self):
-        return Fraction(1, 100)
+    threshold = 2**64 // 201
 
 
 def test_no_component_hides_behind_another():
     honest, upturned = RandomizedResponse(3, 1.3), Upturned(3, 1.3)
     for pair in ((honest, upturned), (upturned, honest)):
-        assert not Parts.of((3, 3), ((0,), (1,)), pair, SHARES).is_private()
-        assert not Mixture.of(list(pair), [Coarsening(3), Coarsening(3)], SHARES).is_private()
-    assert Parts.of((3, 3), ((0,), (1,)), (honest, honest), SHARES).is_private()
+        mixture = Mixture.of(list(pair), [Coarsening(3), Coarsening(3)], SHARES)
+        for strategy in (Parts.of((3, 3), ((0,), (1,)), pair, SHARES), mixture):
+            assert strategy.loss.epsilon == pytest.approx(np.log(100))
+            with pytest.raises(InvalidParameter, match="not kept"):
+                _ = strategy.promise
+    assert Parts.of((3, 3), ((0,), (1,)), (honest, honest), SHARES).promise.epsilon == 1.3

@@ -38,7 +38,7 @@ def test_the_best_reconstruction_for_a_prior(name):
     plain = Analysis(inner, workload(f"prefix:{inner.size}")).type_variances
     assert guess @ variances <= guess @ plain * (1 + 1e-9)
     np.testing.assert_allclose(analysis.reconstruction() @ inner.dense(), w, atol=1e-8)
-    assert strategy.is_private()
+    assert strategy.loss.epsilon <= strategy.epsilon
 
 
 def test_storage_and_clients():

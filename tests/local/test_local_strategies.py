@@ -48,8 +48,8 @@ def test_columns_are_distributions_and_rows_are_private(strategy):
     np.testing.assert_allclose(q.sum(axis=0), 1.0, atol=1e-12)
     ratio = (q.max(axis=1) / q.min(axis=1)).max()
     assert np.log(ratio) <= strategy.epsilon + 1e-9
-    assert strategy.is_private()
-    assert strategy.log_ratio() == pytest.approx(np.log(ratio), abs=1e-9)
+    assert strategy.loss.epsilon <= strategy.epsilon
+    assert strategy.loss.epsilon == pytest.approx(np.log(ratio), abs=1e-9)
 
 
 def test_the_score_is_unbiased_for_the_information(strategy):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from local.strategies import SeededSource
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.storage import pack, unpack
 from noisewright.local.vector.codebook import Codebook, one_bit, privunit
@@ -68,14 +68,14 @@ def test_estimates_are_unbiased_with_the_stated_covariance(kind):
 def test_privacy_is_that_of_the_noise():
     w = workload("prefix:8")
     laplace, gaussian = matrix_l1(w, 0.7), matrix_l2(w, 0.7, 1e-6)
-    assert laplace.is_private()
-    assert laplace.log_ratio() <= 0.7
-    assert laplace.log_ratio() == pytest.approx(0.7, rel=1e-6)
-    assert gaussian.is_private()
-    assert gaussian.log_ratio() == np.inf
+    assert laplace.loss.epsilon <= laplace.epsilon
+    assert laplace.loss.epsilon <= 0.7
+    assert laplace.loss.epsilon == pytest.approx(0.7, rel=1e-6)
+    assert gaussian.loss.epsilon <= gaussian.epsilon
+    assert gaussian.loss.epsilon == 0.7
+    assert gaussian.loss.delta == pytest.approx(1e-6, rel=1e-6)
     for strategy in (laplace, gaussian):
-        with pytest.raises(TooLarge):
-            strategy.worst_ratio()
+        assert strategy.loss.ratio is None
         again = unpack(*pack(strategy))
         np.testing.assert_array_equal(again.columns, strategy.columns)
         assert again.law == strategy.law
@@ -116,7 +116,7 @@ def test_codebooks_answer_their_workload(make_one, text):
     assert (np.unique((q > q.min()).sum(axis=0)) == strategy.favoured[0]).all()
     analysis = Analysis(strategy, w)
     np.testing.assert_allclose(analysis.reconstruction() @ q, w.dense(), atol=1e-7)
-    assert strategy.is_private()
+    assert strategy.loss.epsilon <= strategy.epsilon
     assert strategy.two_valued
 
 

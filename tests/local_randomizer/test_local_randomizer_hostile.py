@@ -15,7 +15,6 @@ from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.randomizer import specification as room
 from noisewright.local.randomizer.export import exported
-from noisewright.local.randomizer.express import specification_of
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode, encode
 from noisewright.local.randomizer.verify import verify
@@ -32,8 +31,8 @@ _EACH = 120
 
 def documents():
     for name in MUTATED:
-        yield name, json.loads(encode(specification_of(KINDS[name], "meaning")))
-    yield "vector", json.loads(encode(specification_of(VECTORS["vector"])))
+        yield name, json.loads(encode(ReportFormat(KINDS[name], "meaning").specification))
+    yield "vector", json.loads(encode(VECTORS["vector"].specification))
     yield "bits", json.loads(encode(bits_below_a_draw()))
 
 
@@ -143,7 +142,7 @@ def changed(document, *path_and_value):
     return result
 
 
-RESPONSE = json.loads(encode(specification_of(RandomizedResponse(5, 1.0))))
+RESPONSE = json.loads(encode(RandomizedResponse(5, 1.0).specification))
 ROWS = {"by": "rows", "cells": 2, "outcomes": 4, "rows": "wDA="}
 """Cell 0 owns the first two outcomes, cell 1 the others."""
 FAVOUR = changed(RESPONSE, "nodes", 0, "owner", ROWS)
@@ -223,20 +222,20 @@ def test_what_is_not_json_is_refused(text):
 
 
 def test_long_texts_are_refused_before_they_are_read(monkeypatch):
-    specification = specification_of(KINDS["matrix"])
+    specification = KINDS["matrix"].specification
     text = encode(specification)
     monkeypatch.setattr(room, "LARGEST_TEXT", len(text) - 1)
     with pytest.raises(FileFormatError, match="at most"):
         decode(text)
     with pytest.raises(TooLarge, match="mechanism"):
-        specification_of(KINDS["matrix"])
+        encode(specification)
 
 
 def test_the_digest_names_the_content_alone():
-    specification = specification_of(KINDS["parts"], "meaning")
+    specification = ReportFormat(KINDS["parts"], "meaning").specification
     spaced = json.dumps(json.loads(encode(specification)), indent=3, sort_keys=False)
     assert decode(spaced).digest == specification.digest
-    assert specification_of(KINDS["parts"], "other").digest != specification.digest
+    assert ReportFormat(KINDS["parts"], "other").specification.digest != specification.digest
 
 
 def test_a_plan_that_spends_more_than_it_says_is_not_exported():
@@ -244,6 +243,6 @@ def test_a_plan_that_spends_more_than_it_says_is_not_exported():
         threshold = 2**64 - 2**40
 
     strategy = Boastful(5, 1.0)
-    assert verify(specification_of(strategy)).ratio > Fraction(3)
+    assert verify(strategy.specification).ratio > Fraction(3)
     with pytest.raises(InvalidParameter, match="spend"):
         exported(ReportFormat(strategy))

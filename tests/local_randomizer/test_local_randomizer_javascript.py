@@ -13,7 +13,6 @@ from local_randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large,
 from local_randomizer.test_local_randomizer_hostile import accepted, mutants
 from local_randomizer.vectors import PATH, document
 from noisewright.local.randomizer.export import exported
-from noisewright.local.randomizer.express import specification_of
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode, encode
 from noisewright.local.randomizer.verify import verify
@@ -67,7 +66,7 @@ def test_many_more_reports_are_the_same():
     cases = []
     listed = {**dict(grid_of_kinds()), **KINDS, **{f"large-{k}": s for k, s in large().items()}}
     for name, strategy in listed.items():
-        specification = specification_of(strategy)
+        specification = strategy.specification
         rows = []
         for index in range(10 if strategy.size < 2**18 else 3):
             source, value = Stream(f"more/{name}/{index}"), index * 104729 % specification.cells

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from math import exp
 
@@ -14,11 +15,8 @@ from local.strategies import listed_reports
 from local_randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large, whole
 from local_randomizer.vectors import bits_below_a_draw
 from noisewright.errors import InvalidParameter
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
 from noisewright.local.randomizer import interpret as room
 from noisewright.local.randomizer import verify as verifier
-from noisewright.local.randomizer.express import specification_of
 from noisewright.local.randomizer.interpret import Choices, interpret, outcome_of_rank, report
 from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import Specification, encode
@@ -32,8 +30,6 @@ from oracles import randomizer_law
 GRID = dict(grid_of_kinds())
 WHOLE = {f"whole-{k}": s for k, s in whole().items() if s.size < 100 and s.kind != "vector"}
 EVERY = {**GRID, **KINDS, **WHOLE}
-ROUNDED = (OrbitStrategy, CoarseFine)
-"""Orbits weigh an own outcome out of other numbers than 2^64; see `express`."""
 
 
 class Branch(Exception):
@@ -101,7 +97,7 @@ def test_every_stored_kind_is_among_the_cases():
 @pytest.mark.parametrize("name", EVERY)
 def test_the_interpreter_follows_the_stated_law_and_the_strategy_exactly(name):
     strategy = EVERY[name]
-    specification = specification_of(strategy)
+    specification = strategy.specification
     assert specification.cells == strategy.size
     assert specification.report_bytes == strategy.layout.bytes
     dense, format = strategy.dense(), ReportFormat(strategy)
@@ -116,26 +112,28 @@ def test_the_interpreter_follows_the_stated_law_and_the_strategy_exactly(name):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_promise_is_the_strategy_s_worst_ratio(name):
-    strategy = EVERY[name]
-    promise, ratio = verify(specification_of(strategy)), strategy.worst_ratio()
-    ratio = max(ratio, 1 / ratio)
-    assert promise.exact
-    assert promise.delta == 0
-    assert promise.epsilon <= strategy.epsilon
-    if isinstance(strategy, ROUNDED):
-        assert ratio * (1 - Fraction(1, 2**50)) <= promise.ratio <= ratio
-    else:
-        assert promise.ratio == ratio
-    # The least float not below the logarithm: one step down is below it.
-    assert promise.epsilon == pytest.approx(strategy.log_ratio(), rel=1e-15, abs=1e-15)
+def test_the_promise_is_what_the_listed_chances_spend(name):
+    specification = EVERY[name].specification
+    ratio = randomizer_law.worst_ratio(json.loads(encode(specification)))
+    loss = EVERY[name].loss
+    assert loss == verify(specification)
+    assert loss.ratio == max(ratio, 1 / ratio)
+    assert loss.exact
+    assert loss.delta == 0
+    assert loss.epsilon <= EVERY[name].epsilon
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_the_promise_is_what_the_listed_chances_spend(name):
-    specification = specification_of(EVERY[name])
-    ratio = randomizer_law.worst_ratio(json.loads(encode(specification)))
-    assert verify(specification).ratio == max(ratio, 1 / ratio)
+def test_the_promise_is_the_worst_ratio_of_the_strategy_s_own_chances(name):
+    """The least float not below the logarithm, and what the estimator reckons with."""
+    chances, loss = EVERY[name].dense(), EVERY[name].loss
+    listed = chances[chances.max(axis=1) > 0]
+    spent = np.log(listed.max(axis=1) / listed.min(axis=1)).max()
+    assert loss.epsilon == pytest.approx(spent, rel=1e-9, abs=1e-12)
+    with localcontext(Context(prec=60)):
+        exact = (Decimal(loss.ratio.numerator) / Decimal(loss.ratio.denominator)).ln()
+        below = Decimal(np.nextafter(loss.epsilon, 0)) if loss.epsilon else Decimal(-1)
+        assert below < exact <= Decimal(loss.epsilon)
 
 
 def test_a_single_character_is_stored_with_all_its_chance():
@@ -146,7 +144,7 @@ def test_a_single_character_is_stored_with_all_its_chance():
 @pytest.mark.parametrize("name", EVERY | VECTORS)
 def test_interpreted_reports_are_collected_and_estimated(name):
     strategy = (EVERY | VECTORS)[name]
-    format, specification = ReportFormat(strategy), specification_of(strategy)
+    format, specification = ReportFormat(strategy), strategy.specification
     source = Stream(name)
     reports = [
         format.header + interpret(specification, i % strategy.size, source) for i in range(40)
@@ -240,7 +238,7 @@ def grid(columns, law):
 @pytest.mark.parametrize("name", VECTORS)
 def test_vectors_promise_their_distance(name):
     strategy = VECTORS[name]
-    promise = verify(specification_of(strategy))
+    promise = verify(strategy.specification)
     columns = strategy.columns.T.tolist()
     order = 2 if strategy.delta else 1
     largest = max(
@@ -281,11 +279,9 @@ def test_bits_below_a_draw_keep_the_number_before_them():
 def test_large_domains_are_interpreted_without_listing_them(name):
     """A report reads a few dozen bytes, whatever the domain; the strategy's own rows agree."""
     strategy = large()[name]
-    specification = specification_of(strategy)
-    promise, ratio = verify(specification), strategy.worst_ratio()
-    assert promise.epsilon <= strategy.epsilon
-    assert promise.epsilon == pytest.approx(strategy.log_ratio(), rel=1e-12)
-    assert isinstance(strategy, ROUNDED) or promise.ratio == max(ratio, 1 / ratio)
+    specification = strategy.specification
+    assert strategy.loss.epsilon <= strategy.epsilon
+    assert strategy.loss.epsilon == pytest.approx(strategy.epsilon, rel=1e-12)
     values = [0, 1, strategy.size // 3, strategy.size - 1]
     for value in values:
         source = Stream(f"{name}/{value}")
@@ -298,7 +294,7 @@ def test_large_domains_are_interpreted_without_listing_them(name):
 def test_outcomes_of_large_domains_are_the_strategy_s():
     """Own and other outcomes as the strategy's rows have them, at a thousand cells."""
     strategy = HadamardResponse(1000, 1.0)
-    specification = specification_of(strategy)
+    specification = strategy.specification
     owner = specification.nodes[0].owner
     for value in (0, 1, 511, 999):
         own = [outcome_of_rank(owner, value, True, r) for r in range(owner.own)]
@@ -356,7 +352,7 @@ def test_chances_and_places_turn_at_the_word_itself(threshold):
 
 
 def test_a_value_outside_is_refused_without_quoting_it():
-    specification = specification_of(KINDS["randomized-response"])
+    specification = KINDS["randomized-response"].specification
     for value in (-1, 7, 271828, True, "271828", 2.0):
         with pytest.raises(InvalidParameter) as refusal:
             interpret(specification, value)
@@ -364,5 +360,5 @@ def test_a_value_outside_is_refused_without_quoting_it():
 
 
 def test_the_system_s_randomness_is_the_default():
-    specification = specification_of(KINDS["local-hashing"])
+    specification = KINDS["local-hashing"].specification
     assert len({interpret(specification, 3) for _ in range(64)}) > 1

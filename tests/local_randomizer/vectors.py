@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 
 from local_randomizer.cases import Stream, whole
-from noisewright.local.randomizer.express import specification_of
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode, encode
 from noisewright.local.randomizer.verify import verify
+from noisewright.local.reports.format import ReportFormat
 
 PATH = Path(__file__).parents[2] / "clients" / "vectors.json"
 _REPORTS = 12
@@ -21,7 +21,7 @@ _REPORTS = 12
 def specifications():
     """Every kind without continuous noise, small and large, and what no strategy has."""
     for name, strategy in whole().items():
-        yield name, specification_of(strategy, "0123abcd")
+        yield name, ReportFormat(strategy, "0123abcd").specification
     yield "bits-below-a-draw", bits_below_a_draw()
 
 

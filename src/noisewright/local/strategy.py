@@ -19,7 +19,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -29,7 +28,8 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.local.exact import exact_sum
-from noisewright.local.fixedpoint import exponential, log_above
+from noisewright.local.randomizer.specification import Nodes, Specification
+from noisewright.local.randomizer.verify import Promise, verify
 from noisewright.parallel import run_blocks
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
@@ -85,6 +85,17 @@ class Strategy(ABC):
     delta: float = 0.0
 
     # --- the client ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def express(self, nodes: Nodes) -> int:
+        """Add what the strategy's clients do to a specification; the place where they begin."""
+
+    @cached_property
+    def specification(self) -> Specification:
+        """What the strategy's clients do: its reports are those that the strategy counts."""
+        nodes = Nodes()
+        self.express(nodes)
+        return nodes.specification()
 
     @property
     @abstractmethod
@@ -264,40 +275,37 @@ class Strategy(ABC):
 
     # --- privacy ------------------------------------------------------------------------------
 
-    @abstractmethod
-    def worst_ratio(self) -> Fraction:
-        """Largest ratio, over reports and pairs of types, of the chances really used: exact."""
-
-    def log_ratio(self) -> float:
-        """Natural logarithm of the worst ratio, rounded up: the ε that reports really spend."""
-        return log_above(self.worst_ratio())
-
-    def is_private(self) -> bool:
-        """Whether the worst ratio is at most e^ε, decided on whole numbers.
-
-        Rounding may turn a ratio meant to be above one upside down at budgets near nothing.
-        """
-        ratio = self.worst_ratio()
-        return ratio > 0 and max(ratio, 1 / ratio) <= exponential(self.epsilon)
-
     @property
     def promise(self) -> Privacy:
-        """What a report promises, from the chances in use: no file or caller is believed.
+        """What a report promises, recomputed from what clients run: nobody else is believed.
 
         The stated ε is the promise where it is what the chances spend, up to their rounding.
         """
-        if not self.is_private():
-            raise InvalidParameter(
-                "epsilon", self.epsilon, "is not kept by the strategy's chances", "plan again"
-            )
-        if not self.delta and self.epsilon > self.log_ratio() * (1 + _ROUNDING):
+        self.check_loss()
+        spent = self.loss.epsilon
+        if not self.delta and self.epsilon > spent * (1 + _ROUNDING):
             raise InvalidParameter(
                 "epsilon",
                 self.epsilon,
                 "is more than the strategy's chances spend",
-                f"state {self.log_ratio():.6g}",
+                f"state {spent:.6g}",
             )
         return Privacy(self.epsilon, self.delta or None, neighbours="replace-one")
+
+    @cached_property
+    def loss(self) -> Promise:
+        """What reports really spend, by the verifier, from the specification alone."""
+        return verify(self.specification)
+
+    def check_loss(self) -> None:
+        """Refuse chances that spend more than is stated."""
+        if self.loss.epsilon > self.epsilon or self.loss.delta > self.delta:
+            raise InvalidParameter(
+                "epsilon",
+                self.epsilon,
+                f"is not kept by the strategy's chances, which spend {self.loss.epsilon:.9g}",
+                "plan again",
+            )
 
     # --- form ---------------------------------------------------------------------------------
 
@@ -332,7 +340,7 @@ class Strategy(ABC):
     @property
     def two_valued(self) -> bool:
         """Whether every report has only two chances, as the best strategies do."""
-        return False
+        return self.specification.two_valued
 
 
 class IndexStrategy(Strategy):

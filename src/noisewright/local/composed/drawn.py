@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, cast
@@ -88,15 +87,6 @@ class DrawnComponent(IndexStrategy):
                 blocks.append(self._chances[index] * own)
         return np.concatenate(blocks)
 
-    def worst_ratio(self) -> Fraction:
-        """The worst of the components."""
-        return farthest_ratio(self.components)
-
-    @property
-    def two_valued(self) -> bool:
-        """Whether all components are."""
-        return all(component.two_valued for component in self.components)
-
     def packed(self) -> tuple[list[Settings], Arrays]:
         """The components' own parameters, side by side."""
         arrays: Arrays = {}
@@ -130,9 +120,3 @@ def unpacked(
         components.append(component)
         beside.append(own)
     return tuple(components), beside
-
-
-def farthest_ratio(strategies: Iterable[IndexStrategy]) -> Fraction:
-    """The ratio farthest from one, either way: a small one must not hide behind a large one."""
-    ratios = [strategy.worst_ratio() for strategy in strategies]
-    return max(max(ratio, 1 / ratio) for ratio in ratios)

@@ -17,6 +17,8 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.composed.drawn import DrawnComponent, unpacked
 from noisewright.local.fixedpoint import whole_weights
+from noisewright.local.randomizer.routers import Blocks, Listed
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import check_weights, listed, whole, written
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.workload.base import FloatArray
@@ -45,6 +47,13 @@ class Coarsening:
         if self.table is not None:
             return int(self.table.max()) + 1
         return -(-self.size // self.width)
+
+    @property
+    def through(self) -> Blocks | Listed:
+        """The same for clients."""
+        if self.table is not None:
+            return Listed(table=tuple(self.table.tolist()))
+        return Blocks(domain=str(self.size), width=self.width)
 
     @cached_property
     def map(self) -> IntArray:
@@ -116,6 +125,12 @@ class Mixture(DrawnComponent):
     def counts_people(self) -> bool:
         """Not where blocks of uneven size share one mechanism."""
         return False
+
+    def express(self, nodes: Nodes) -> int:
+        pairs = zip(self.components, self.coarsenings, strict=True)
+        return nodes.draw(
+            self.weights, [nodes.view(part.express(nodes), view.through) for part, view in pairs]
+        )
 
     def looked_at(self, index: int, values: IntArray) -> IntArray:
         """The coarse cells of some cells."""

@@ -21,6 +21,8 @@ from noisewright.local.analysis.information import Information, UnformedInformat
 from noisewright.local.composed.drawn import DrawnComponent, unpacked
 from noisewright.local.composed.table_strategy import TableStrategy, table_cells
 from noisewright.local.fixedpoint import whole_weights
+from noisewright.local.randomizer.routers import Axes
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import check_axes, check_sizes, check_weights, written
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.workload.base import FloatArray, Workload
@@ -80,6 +82,14 @@ class Parts(TableStrategy, DrawnComponent):
     def cells(self, block: Block) -> int:
         """Number of cells of a table."""
         return prod(self.sizes[i] for i in block)
+
+    def express(self, nodes: Nodes) -> int:
+        pairs = zip(self.components, self.tables, strict=True)
+        seen = [
+            nodes.view(component.express(nodes), Axes(sizes=self.sizes, keep=table))
+            for component, table in pairs
+        ]
+        return nodes.draw(self.weights, seen)
 
     def looked_at(self, index: int, values: IntArray) -> IntArray:
         """The cells of a component's table."""

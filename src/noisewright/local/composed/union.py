@@ -10,7 +10,6 @@ alike, so the worst case is the average case.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import comb, prod
 
@@ -20,12 +19,14 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction, subsets
 from noisewright.local.analysis.information import Information, UnformedInformation
-from noisewright.local.composed.drawn import farthest_ratio, handed
+from noisewright.local.composed.drawn import handed
 from noisewright.local.composed.table_strategy import TableStrategy, table_cells
 from noisewright.local.fixedpoint import WORD, categorical, check_epsilon, thresholds, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import ListedSubsets, best_subset_size
+from noisewright.local.randomizer.routers import Axes
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import check_axes, check_sizes, check_weights, written
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.privacy.source import ByteSource
@@ -91,6 +92,13 @@ class Union(TableStrategy, IndexStrategy):
     def oracle(self, index: int) -> Oracle:
         """The mechanism of one component."""
         return self._oracles[self.cells(self.tables[index])]
+
+    def express(self, nodes: Nodes) -> int:
+        seen = [
+            nodes.view(self.oracle(i).express(nodes), Axes(sizes=self.sizes, keep=table))
+            for i, table in enumerate(self.tables)
+        ]
+        return nodes.draw(self.weights, seen)
 
     @cached_property
     def starts(self) -> IntArray:
@@ -285,15 +293,6 @@ class Union(TableStrategy, IndexStrategy):
                 block = self.oracle(index).rows(a, b)[:, table_cells(everything, self.sizes, table)]
                 blocks.append(self.weights[index] / WORD * block)
         return np.concatenate(blocks)
-
-    def worst_ratio(self) -> Fraction:
-        """The worst of the mechanisms."""
-        return farthest_ratio(self._oracles.values())
-
-    @property
-    def two_valued(self) -> bool:
-        """All its mechanisms are."""
-        return True
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Attribute sizes, ε, tables and their weights."""

@@ -29,6 +29,9 @@ from noisewright.local.histogram.centred import (
 )
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
+from noisewright.local.randomizer.laws import Same
+from noisewright.local.randomizer.routers import Project
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.strategy import (
     DENSE_SIZE,
     IndexStrategy,
@@ -88,6 +91,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def favoured(self) -> tuple[int, int]:
         """The true hash value."""
         return 1, self.buckets
+
+    def express(self, nodes: Nodes) -> int:
+        hashed = nodes.favour(self.threshold, Same(cells=self.buckets))
+        digits, cells = self.digits, str(self.size)
+        return nodes.add(Project(cells=cells, base=self.buckets, digits=digits, of=hashed))
 
     @cached_property
     def _law(self) -> tuple[float, float, float, float]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Self
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.fixedpoint import WORD, check_epsilon, exponential, odds_threshold
+from noisewright.local.fixedpoint import check_epsilon, exponential, odds_threshold
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.reading import whole
 from noisewright.local.strategy import Arrays, Settings, Strategy
@@ -28,16 +28,6 @@ class FavouringStrategy(Strategy):
         """Chance of an own outcome, out of 2^64."""
         own, every = self.favoured
         return odds_threshold(exponential(self.epsilon) * Fraction(own, every - own))
-
-    def worst_ratio(self) -> Fraction:
-        """One own outcome against one other."""
-        own, every = self.favoured
-        return Fraction(self.threshold * (every - own), (WORD - self.threshold) * own)
-
-    @property
-    def two_valued(self) -> bool:
-        """Own and other."""
-        return True
 
 
 class PlainStrategy(Strategy):

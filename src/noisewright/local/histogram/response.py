@@ -11,6 +11,8 @@ from noisewright.local.fixedpoint import WORD, bernoulli, integers_below
 from noisewright.local.histogram.centred import CentredStrategy, Support
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism
+from noisewright.local.randomizer.laws import Same
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.strategy import IndexStrategy, IntArray
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
@@ -29,6 +31,9 @@ class RandomizedResponse(FavouringStrategy, PlainStrategy, CentredStrategy, Inde
     def favoured(self) -> tuple[int, int]:
         """The true cell."""
         return 1, self.size
+
+    def express(self, nodes: Nodes) -> int:
+        return nodes.favour(self.threshold, Same(cells=self.size))
 
     @property
     def outputs(self) -> int:

@@ -7,7 +7,6 @@ exponentially many reports; they are counted by cell and never enumerated.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, islice
 from math import comb, exp
@@ -26,6 +25,8 @@ from noisewright.local.histogram.bits import get_bits, set_bits, uniform_sets
 from noisewright.local.histogram.centred import CentredStrategy, Support
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism
+from noisewright.local.randomizer.laws import Rows, Same, Subset
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.strategy import IndexStrategy, IntArray, ReportLayout
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
@@ -98,6 +99,10 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, SetStrategy):
     def favoured(self) -> tuple[int, int]:
         """Sets with the true cell to those without are as `chosen` cells to the rest of them."""
         return self.chosen, self.size
+
+    def express(self, nodes: Nodes) -> int:
+        threshold = str(self.threshold)
+        return nodes.add(Subset(cells=self.size, size=self.chosen, threshold=threshold))
 
     @cached_property
     def support(self) -> Support:
@@ -186,6 +191,11 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
         """Number of sets."""
         return comb(self.size, self.sets.chosen)
 
+    def express(self, nodes: Nodes) -> int:
+        if self.sets.chosen == 1:  # sets in order are the cells in order
+            return nodes.favour(self.sets.threshold, Same(cells=self.size))
+        return nodes.favour(self.sets.threshold, Rows.of(self._membership.T == 1))
+
     @property
     def support(self) -> Support:
         """That of the sets."""
@@ -206,15 +216,6 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
     def rows(self, start: int, stop: int) -> FloatArray:
         """Chances of the sets `start` to `stop`."""
         return self.sets.rows(start, stop)
-
-    def worst_ratio(self) -> Fraction:
-        """That of the sets."""
-        return self.sets.worst_ratio()
-
-    @property
-    def two_valued(self) -> bool:
-        """With the true cell and without."""
-        return True
 
 
 def held_by(reports: Array, size: int) -> IntArray:

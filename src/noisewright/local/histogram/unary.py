@@ -21,6 +21,8 @@ from noisewright.local.histogram.centred import Support
 from noisewright.local.histogram.plain import PlainStrategy
 from noisewright.local.histogram.sets import SetStrategy, held_by
 from noisewright.local.mechanism import LocalMechanism
+from noisewright.local.randomizer.laws import Flip
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.strategy import IntArray
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
@@ -57,6 +59,10 @@ class UnaryEncoding(PlainStrategy, SetStrategy):
         # Rounded up, so that the odds of a zero never overstate e^ε.
         other = -(-WORD * factor.denominator // (factor.numerator + factor.denominator))
         return WORD // 2, other
+
+    def express(self, nodes: Nodes) -> int:
+        own, other = map(str, self.thresholds)
+        return nodes.add(Flip(cells=self.size, own=own, other=other))
 
     @cached_property
     def support(self) -> Support:
@@ -139,11 +145,6 @@ class UnaryEncoding(PlainStrategy, SetStrategy):
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         mean, variance = p + (self.size - 1) * q, p * (1 - p) + (self.size - 1) * q * (1 - q)
         return np.asarray(np.abs(held - mean) <= deviations * variance**0.5)
-
-    def worst_ratio(self) -> Fraction:
-        """Two types differ in two bits."""
-        own, other = self.thresholds
-        return Fraction(own * (WORD - other), other * (WORD - own))
 
     @property
     def outputs(self) -> int | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.listed.matrix import check_prior
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import stored
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, Strategy
@@ -48,6 +48,9 @@ class Decoded(IndexStrategy):
         """The guess."""
         return self.guess
 
+    def express(self, nodes: Nodes) -> int:
+        return self.inner.express(nodes)  # the guess is the estimator's, not the client's
+
     @property
     def outputs(self) -> int:
         """Number of different reports."""
@@ -64,15 +67,6 @@ class Decoded(IndexStrategy):
     def rows(self, start: int, stop: int) -> FloatArray:
         """Chances of reports `start` to `stop`."""
         return self.inner.rows(start, stop)
-
-    def worst_ratio(self) -> Fraction:
-        """That of the reports."""
-        return self.inner.worst_ratio()
-
-    @property
-    def two_valued(self) -> bool:
-        """Whether the reports are."""
-        return self.inner.two_valued
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """The strategy's own parameters, and the guess."""

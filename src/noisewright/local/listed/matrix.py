@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +10,8 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import check_epsilon, floor_times
+from noisewright.local.randomizer.laws import Weigh
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import stored, whole
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.privacy.source import ByteSource, uniform_integers
@@ -43,10 +44,7 @@ class MatrixStrategy(IndexStrategy):
         # A plan may come from anybody: sums of chances must not be right only modulo 2^64.
         if not (w.sum(axis=0) == UNIT).all() or w.sum(axis=0, dtype=np.float64).max() > 2.0 * UNIT:
             raise InvalidParameter("weights", "a column", "must sum to 2^62 exactly")
-        if not self.is_private():
-            raise InvalidParameter(
-                "weights", f"log-ratio {self.log_ratio():.9f}", f"must be <= {self.epsilon}"
-            )
+        self.check_loss()
         if self.estimate_prior is not None:
             object.__setattr__(self, "estimate_prior", check_prior(self.estimate_prior, w.shape[1]))
 
@@ -76,6 +74,9 @@ class MatrixStrategy(IndexStrategy):
     def size(self) -> int:  # type: ignore[override]
         """Number of types."""
         return int(self.weights.shape[1])
+
+    def express(self, nodes: Nodes) -> int:
+        return nodes.add(Weigh.of(self.weights))
 
     @property
     def outputs(self) -> int:
@@ -112,25 +113,12 @@ class MatrixStrategy(IndexStrategy):
             reports[members] = np.searchsorted(self._upper[value], words[members], side="right")
         return reports
 
-    def worst_ratio(self) -> Fraction:
-        """Largest ratio within a row, exactly."""
-        low, high = self.weights.min(axis=1), self.weights.max(axis=1)
-        ratio = high / low
-        near = ratio >= ratio.max() * (1 - 1e-12)
-        pairs = np.unique(np.stack([high[near], low[near]], axis=1), axis=0)
-        return max(Fraction(int(h), int(lo)) for h, lo in pairs)
-
     @cached_property
     def two_valued_rows(self) -> npt.NDArray[np.bool_]:
         """Which rows hold no value but their lowest and their highest."""
         w = self.weights
         low, high = w.min(axis=1, keepdims=True), w.max(axis=1, keepdims=True)
         return np.asarray(((w == low) | (w == high)).all(axis=1))
-
-    @property
-    def two_valued(self) -> bool:
-        """Whether all rows but one slack row hold two values."""
-        return int((~self.two_valued_rows).sum()) <= 1
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Two-valued rows as a low value, a high value and bits; the others in full."""

@@ -117,7 +117,7 @@ class Task:
     def keeps(self, strategy: Strategy) -> bool:
         """Whether a strategy is over the cells asked and keeps the budget, by its exact chances."""
         fits = strategy.size == self.size and strategy.epsilon == self.epsilon
-        return fits and not strategy.delta and strategy.is_private()
+        return fits and not strategy.delta and strategy.loss.epsilon <= self.epsilon
 
     @property
     def worst_case(self) -> bool:

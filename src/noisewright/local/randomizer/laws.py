@@ -119,6 +119,12 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
             require(bit_count(self.row(cell)) == self.own, "rows", cell, "must own as many each")
         require(0 < self.own < self.outcomes, "rows", self.own, "must have ones and zeros")
 
+    @classmethod
+    def of(cls, owned: npt.NDArray[np.bool_]) -> Rows:
+        """Which outcomes each cell owns, one row a cell."""
+        cells, outcomes = owned.shape
+        return cls(cells=cells, outcomes=outcomes, rows=np.packbits(owned, axis=1).tobytes())
+
     @property
     def length(self) -> int:
         """Bytes of a row."""
@@ -175,6 +181,20 @@ class Weigh(Node, tag="weigh", frozen=True):
             halves += np.stack([entries >> 31, entries & (2**31 - 1)])
         sums = (halves[0] + (halves[1] >> 31) == 2**31) & (halves[1] & (2**31 - 1) == 0)
         require(bool(sums.all()), "rows", len(self.rows), "must sum to 2^62 in every column")
+
+    @classmethod
+    def of(cls, weights: npt.NDArray[np.int64]) -> Weigh:
+        """A matrix by rows, those of two values only as bits."""
+        rows: list[TwoValued | tuple[str, ...]] = []
+        lowest, highest = weights.min(axis=1), weights.max(axis=1)
+        for row, low, high in zip(weights, lowest.tolist(), highest.tolist(), strict=True):
+            raised = row == high
+            if (raised | (row == low)).all():
+                bits = np.packbits(raised & (high > low)).tobytes()
+                rows.append(TwoValued(low=str(low), high=str(high), bits=bits))
+            else:
+                rows.append(tuple(map(str, row.tolist())))
+        return cls(cells=weights.shape[1], rows=tuple(rows))
 
     def _shaped(self) -> bool:
         """Whether rows fit the cells, before anything of that many cells is formed."""

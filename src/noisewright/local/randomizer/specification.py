@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -10,9 +11,18 @@ import msgspec
 from msgspec import Meta
 
 from noisewright.errors import FileFormatError, TooLarge
-from noisewright.local.randomizer.laws import Favour, Flip, Grid, Law, Subset, Weigh
-from noisewright.local.randomizer.routers import Draw, Project, View
-from noisewright.local.randomizer.whole_numbers import EXACT, Part, Shape, require
+from noisewright.local.randomizer.laws import (
+    Favour,
+    Flip,
+    Grid,
+    Law,
+    Owner,
+    Subset,
+    TwoValued,
+    Weigh,
+)
+from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
+from noisewright.local.randomizer.whole_numbers import EXACT, UNIT, Part, Shape, require
 
 LARGEST_TEXT = 1 << 25
 """Bytes of JSON that are read or written: bounds all that a hostile one can make us hold."""
@@ -76,6 +86,15 @@ class Specification(Part, frozen=True):
         """The nodes that look at a person; all are reached."""
         return tuple(n for n in self.nodes if isinstance(n, Favour | Weigh | Subset | Flip | Grid))
 
+    @property
+    def two_valued(self) -> bool:
+        """Whether reports have two chances each, but for one row a matrix that rounding leaves."""
+        return all(
+            isinstance(law, Favour | Subset)
+            or (isinstance(law, Weigh) and sum(not isinstance(r, TwoValued) for r in law.rows) < 2)
+            for law in self.laws
+        )
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON, in hexadecimal."""
@@ -102,3 +121,54 @@ def decode(text: bytes | str) -> Specification:
         return msgspec.json.decode(content, type=Specification)
     except msgspec.MsgspecError as error:
         raise FileFormatError(f"not a randomizer's specification: {error}") from None
+
+
+class Nodes:
+    """Nodes in the order they are needed, equal ones only once: what strategies are written to."""
+
+    def __init__(self) -> None:
+        self._listed: list[Primitive] = []
+        self._places: dict[bytes, int] = {}
+
+    def add(self, node: Primitive) -> int:
+        """The place of a node."""
+        text = msgspec.json.encode(node)
+        if text not in self._places:
+            self._places[text] = len(self._listed)
+            self._listed.append(node)
+        return self._places[text]
+
+    def favour(self, threshold: int, owner: Owner) -> int:
+        """The place of a favouring law."""
+        return self.add(Favour(threshold=str(threshold), owner=owner))
+
+    def silent(self, sizes: tuple[int, ...]) -> int:
+        """The place of a report that says nothing: the only one about a domain seen as one cell."""
+        nothing = self.add(Weigh(cells=1, rows=((str(UNIT),),)))
+        return self.view(nothing, Axes(sizes=sizes, keep=()))
+
+    def view(self, of: int, through: Axes | Blocks | Listed) -> int:
+        """The place of a view; seeing everything in its order needs none."""
+        everything = isinstance(through, Axes) and through.keep == tuple(range(len(through.sizes)))
+        if everything or (isinstance(through, Blocks) and through.width == 1):
+            return of
+        return self.add(View(of=of, through=through))
+
+    def draw(self, weights: Iterable[int], of: Iterable[int]) -> int:
+        """The place of a draw."""
+        return self.add(Draw(weights=tuple(map(str, weights)), of=tuple(of)))
+
+    def specification(self) -> Specification:
+        """All nodes, the last one as the root, with reports as short as machine numbers allow."""
+        shapes: list[Shape] = []
+        for node in self._listed:
+            shapes.append(node.shape([shapes[child] for child in node.children]))
+        _, outcomes, payload = shapes[-1]
+        short = next(width for width in (1, 2, 4, 8) if outcomes <= 256**width)
+        return Specification(
+            format="noisewright-randomizer",
+            version=1,
+            meaning="",
+            report_bytes=payload + (0 if payload and outcomes == 1 else short),
+            nodes=tuple(self._listed),
+        )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
+from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.reports.format import Bytes, ReportFormat
 from noisewright.local.strategy import check_values
 from noisewright.workload.base import Array
@@ -29,7 +30,8 @@ class Client:
         `value` is a cell's number or, where the plan has a domain, a mapping or a tuple of the
         attributes' values; text stands for the value of a single attribute.
         """
-        return self.randomize_many(self._cell(value)).tobytes()
+        cell = int(self._cell(value)[0])
+        return self.format.header + interpret(self.format.specification, cell)
 
     def randomize_many(self, values: npt.ArrayLike) -> Bytes:
         """One row of bytes per cell number."""

@@ -13,8 +13,10 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from noisewright.errors import InvalidParameter
+from noisewright.local.randomizer.specification import Specification
 from noisewright.local.storage import pack
 from noisewright.local.strategy import Strategy
 from noisewright.workload.base import Array
@@ -37,6 +39,11 @@ class ReportFormat:
 
     strategy: Strategy
     meaning: str = ""
+
+    @cached_property
+    def specification(self) -> Specification:
+        """What clients do, with the meaning of their cells."""
+        return replace(self.strategy.specification, meaning=self.meaning)
 
     @cached_property
     def identifier(self) -> bytes:

@@ -29,6 +29,9 @@ from noisewright.local.fixedpoint import (
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.histogram.plain import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
+from noisewright.local.randomizer.laws import Same
+from noisewright.local.randomizer.routers import Project
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import check_weights, stored, written
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -130,6 +133,19 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
     def favoured(self) -> tuple[int, int]:
         """The true sign."""
         return 1, 2
+
+    def express(self, nodes: Nodes) -> int:
+        sign = nodes.favour(self.threshold, Same(cells=2))
+        return nodes.add(
+            Project(
+                cells=str(self.size),
+                base=2,
+                digits=len(self.sizes),
+                of=sign,
+                vectors=tuple(map(str, self.masks.tolist())),
+                weights=tuple(map(str, self.weights)),
+            )
+        )
 
     @cached_property
     def slope(self) -> float:

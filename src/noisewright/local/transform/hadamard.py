@@ -27,6 +27,8 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
+from noisewright.local.randomizer.laws import Parity
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -88,6 +90,10 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     def favoured(self) -> tuple[int, int]:
         """Half of a block."""
         return self.width // 2, self.outputs
+
+    def express(self, nodes: Nodes) -> int:
+        owner = Parity(cells=self.size, width=self.width, blocks=self.parts)
+        return nodes.favour(self.threshold, owner)
 
     @cached_property
     def _chances(self) -> tuple[float, float]:

@@ -27,6 +27,8 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.histogram.plain import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
+from noisewright.local.randomizer.laws import Rows
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -90,6 +92,9 @@ class Codebook(FavouringStrategy, IndexStrategy):
     def favoured(self) -> tuple[int, int]:
         """Own directions of every type."""
         return self.chosen or len(self.directions), self.outputs
+
+    def express(self, nodes: Nodes) -> int:
+        return nodes.favour(self.threshold, Rows.of(self._membership.T))
 
     @cached_property
     def _membership(self) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,8 @@ from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.exact import exact_sum, largest_magnitude
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
+from noisewright.local.randomizer.laws import Grid
+from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.strategy import (
     Arrays,
     IntArray,
@@ -33,7 +34,6 @@ from noisewright.local.vector.held_columns import factor_columns, largest_distan
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.rounding import float_above
 from noisewright.privacy.rules import probability
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.atoms import Identity
@@ -42,6 +42,7 @@ from noisewright.workload.gram import Gram
 
 _MANY_CHOICES = 256
 _MOST_COORDINATES = 2**16
+_MOST_NUMBERS = 2**22
 _FARTHEST = 2**50
 """Beyond this a coordinate cannot be an honest report."""
 
@@ -89,6 +90,21 @@ class VectorStrategy(Strategy):
             return calibrate(Privacy(self.epsilon, neighbours="replace-one"), l1=self.distance)
         promise = Privacy(self.epsilon, self.delta, neighbours="replace-one")
         return calibrate(promise, l2=self.distance)
+
+    def express(self, nodes: Nodes) -> int:
+        if self.columns.size > _MOST_NUMBERS:
+            raise TooLarge(
+                f"{self.columns.size} coordinates of {self.size} types are too many for a client's "
+                f"specification (limit {_MOST_NUMBERS}); choose another mechanism"
+            )
+        return nodes.add(
+            Grid(
+                columns=tuple(map(tuple, self.columns.T.tolist())),
+                law="rounded-gaussian" if self.delta else "discrete-laplace",
+                scale=_fraction(self.law.scale),
+                epsilon=_fraction(self.epsilon) if self.delta else None,
+            )
+        )
 
     # --- client and collector -----------------------------------------------------------------
 
@@ -187,27 +203,6 @@ class VectorStrategy(Strategy):
 
     # --- privacy and form ---------------------------------------------------------------------
 
-    def worst_ratio(self) -> Fraction:
-        """Not a rational number: see `log_ratio` and `is_private`."""
-        raise TooLarge("the chances of noisy vectors are not rational; ask for log_ratio")
-
-    def log_ratio(self) -> float:
-        """ℓ1 distance over the Laplace scale, rounded up; without bound for Gaussian noise."""
-        return inf if self.delta else self._moved
-
-    def is_private(self) -> bool:
-        """Whether the noise suffices for ε, or for ε at δ."""
-        if self.delta == 0:
-            return self._moved <= self.epsilon
-        from noisewright.privacy.gaussian import gaussian_delta
-
-        return gaussian_delta(self.epsilon, self._moved) <= self.delta
-
-    @property
-    def _moved(self) -> float:
-        """The largest distance in units of the noise, rounded up."""
-        return float_above(Fraction(self.distance) / Fraction(self.law.scale))
-
     def parameters(self) -> tuple[Settings, Arrays]:
         """The columns, ε and δ."""
         return {"epsilon": self.epsilon, "delta": self.delta}, {"columns": self.columns}
@@ -216,6 +211,11 @@ class VectorStrategy(Strategy):
     def from_parameters(cls, settings: Settings, arrays: Arrays) -> VectorStrategy:
         """The strategy that `parameters` described."""
         return cls(arrays["columns"], settings["epsilon"], settings["delta"])
+
+
+def _fraction(value: float) -> tuple[str, str]:
+    p, q = Fraction(value).as_integer_ratio()
+    return str(p), str(q)
 
 
 def matrix_l2(workload: Workload, epsilon: float, delta: float) -> VectorStrategy:

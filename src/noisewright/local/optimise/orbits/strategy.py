@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from math import prod
 
@@ -29,7 +28,10 @@ from noisewright.local.optimise.orbits.orbit_families import (
     family_moment,
 )
 from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.reading import check_axes, check_sizes, stored
+from noisewright.local.randomizer.laws import Translate
+from noisewright.local.randomizer.routers import Axes
+from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.reading import WORD, check_axes, check_sizes, stored
 from noisewright.local.strategy import (
     DENSE_SIZE,
     Arrays,
@@ -105,10 +107,7 @@ class OrbitStrategy(IndexStrategy):
                 raise InvalidParameter("families", family.axes, "must fit the domain")
         if not self.families or self.spare < 0:
             raise InvalidParameter("families", len(self.families), "must hold a chance of one")
-        if not self.is_private():
-            raise InvalidParameter(
-                "families", f"log-ratio {self.log_ratio():.9f}", f"must be <= {self.epsilon}"
-            )
+        self.check_loss()
 
     @classmethod
     def from_patterns(
@@ -161,6 +160,19 @@ class OrbitStrategy(IndexStrategy):
     def outputs(self) -> int:
         """All translations of all orbits, and one more."""
         return self.starts[-1] + 1
+
+    def express(self, nodes: Nodes) -> int:
+        weights, of, word = [], [], WORD // UNIT
+        for family in self.families:
+            through = Axes(sizes=self.sizes, keep=family.axes)
+            for orbit in range(len(family.masses)):
+                mass, law = _orbit_law(family, orbit, nodes)
+                weights.append(mass * word)
+                of.append(nodes.silent(self.sizes) if law is None else nodes.view(law, through))
+        if self.spare:
+            weights.append(self.spare * word)
+            of.append(nodes.silent(self.sizes))
+        return nodes.draw(weights, of)
 
     # --- the client ---------------------------------------------------------------------------
 
@@ -340,18 +352,6 @@ class OrbitStrategy(IndexStrategy):
                 )
         return result
 
-    def worst_ratio(self) -> Fraction:
-        """The worst of the orbits, exactly."""
-        low = np.concatenate([family.low for family in self.families])
-        high = np.concatenate([family.high for family in self.families])
-        pairs = np.unique(np.stack([high, low], axis=1), axis=0)
-        return max(Fraction(int(h), int(lo)) for h, lo in pairs)
-
-    @property
-    def two_valued(self) -> bool:
-        """By construction."""
-        return True
-
     def parameters(self) -> tuple[Settings, Arrays]:
         """Sizes, the attributes of each family, patterns as bits and chances."""
         arrays: Arrays = {}
@@ -377,6 +377,22 @@ class OrbitStrategy(IndexStrategy):
             bits = np.unpackbits(packed, axis=1, count=group.cells)
             families.append(Family(axes, group, bits.astype(bool), low, high))
         return cls(sizes, tuple(families), settings["epsilon"])
+
+
+def _orbit_law(family: Family, orbit: int, nodes: Nodes) -> tuple[int, int | None]:
+    """What an orbit weighs out of 2^62, and the place of its law; none for a single cell."""
+    cells, pattern = family.group.cells, family.patterns[orbit]
+    ones, low, high = int(pattern.sum()), int(family.low[orbit]), int(family.high[orbit])
+    mass = (cells - ones) * low + ones * high
+    if cells == 1:
+        return mass, None
+    own = ones * high
+    if ones in (0, cells):  # all outcomes alike: any one cell's share of them is its fair share
+        pattern, own = np.arange(cells) == 0, mass // cells
+    # Rounded down, so that an own outcome is never likelier than stored.
+    threshold = max(own * WORD // mass, 1)
+    bits = np.packbits(pattern).tobytes()
+    return mass, nodes.favour(threshold, Translate(sizes=family.group.sizes, pattern=bits))
 
 
 def attributes_of(pattern: BoolArray) -> tuple[int, ...]:
