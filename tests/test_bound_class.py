@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 import noisewright as nw
-from noisewright.bound_class import BoundClass
 from noisewright.cli import main
 from noisewright.report.page import page
+from noisewright.solution import BoundClass
 
 LINEAR, UNBIASED = BoundClass.LINEAR.value, BoundClass.UNBIASED.value
 GAUSSIAN = ["--epsilon", "1", "--delta", "1e-9"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from noisewright.bound_class import BoundClass
+from noisewright.solution import BoundClass
 
 ROOT = Path(__file__).parents[2]
 BIBLIOGRAPHY = ROOT / "docs/reference/bibliography.md"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.bound_class import BoundClass
+from noisewright.solution import BoundClass
 
 ALPHA = 0.01
 

@@ -19,14 +19,14 @@ RANDOM = [(6, 6), (5, 12), (12, 5), (9, 9), (4, 24), (24, 4), (8, 14), (14, 8), 
 
 
 def check_witness(found: ApproximateNorm) -> None:
-    matrix = found.workload.dense()
+    matrix, proof = found.workload.dense(), found.certificate
     proved = witness_value(
-        matrix, found.entrywise, found.witness, found.row_weights, found.column_weights
+        matrix, found.entrywise, proof.matrix, proof.row_weights, proof.column_weights
     )
     assert found.lower_bound <= proved * (1 + 1e-12)
     assert found.lower_bound == pytest.approx(proved, rel=1e-9)
     if found.shift:
-        assert all(math.fsum(row) == 0 for row in found.witness.tolist())
+        assert all(math.fsum(row) == 0 for row in proof.matrix.tolist())
     distance = np.abs(found.approximation - matrix - found.shifts[:, None]).max()
     assert distance <= found.entrywise * (1 + 1e-12) + 1e-14
     product = found.factorization.reconstruction.dense() @ found.factorization.strategy.dense()

@@ -48,7 +48,7 @@ def test_factorization_and_certificate_hold_when_recomputed(text: str, norm: flo
     assert found.lower_bound == pytest.approx(bound, rel=1e-8)
     assert 0 <= found.gap <= 1e-6
     lengths = np.linalg.norm(reconstruction, axis=1)
-    np.testing.assert_allclose(found.query_errors(), lengths, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.errors(), lengths, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_agrees_with_the_dense_solver_and_its_certificate_holds(
     assert plan.value == pytest.approx(by_hand.value, rel=2e-6)
     assert 0 <= plan.gap <= 1e-6
     cells = math.prod(sizes)
-    a = None if norm == 2 else np.repeat(plan.row_weights, plan.table_cells)
+    a = None if norm == 2 else np.repeat(plan.certificate.tables, plan.table_cells)
     bound = nuclear_bound(matrix, norm, a, np.full(cells, 1 / cells))
     assert plan.lower_bound <= bound * (1 + 1e-13)
     assert plan.lower_bound == pytest.approx(bound, rel=1e-9)

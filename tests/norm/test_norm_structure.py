@@ -19,6 +19,7 @@ from noisewright.norm.numeric import solve_numerically
 from noisewright.norm.problems import DenseProblem
 from noisewright.norm.rowwise import RowwiseProblem, eigen, weighted_gram
 from noisewright.norm.solver import solve
+from noisewright.solution import Status
 from noisewright.workload import Explicit
 from oracles.factorizations import nuclear_bound, value
 
@@ -40,7 +41,7 @@ def check(matrix: np.ndarray, norm: float, gap: float = 1e-6) -> nw.Factorizatio
     assert found.lower_bound <= bound * (1 + 1e-12)
     assert 0 <= found.gap <= gap
     np.testing.assert_allclose(
-        found.query_errors() / size, np.linalg.norm(reconstruction / size, axis=1), atol=1e-9
+        found.errors() / size, np.linalg.norm(reconstruction / size, axis=1), atol=1e-9
     )
     return found
 
@@ -48,7 +49,7 @@ def check(matrix: np.ndarray, norm: float, gap: float = 1e-6) -> nw.Factorizatio
 def unreduced(matrix: np.ndarray, norm: float) -> float:
     """The optimum of the matrix as it stands, to a gap of 1e-7."""
     found = solve(DenseProblem(matrix), norm, tolerance=1e-7, iterations=3000)
-    assert found.converged
+    assert found.status is Status.CONVERGED
     return found.lower * (1 if math.isinf(norm) else len(matrix) ** (-1 / norm))
 
 
@@ -74,7 +75,7 @@ def test_blocks_combine_at_the_best_balance(norm: float) -> None:
     matrix[:5, [0, 3, 5, 9]] = CORE
     matrix[5:, [1, 2, 6]] = 3 * RNG.normal(size=(4, 3))
     found = check(matrix[RNG.permutation(9)], norm)
-    assert "2 unconnected blocks" in found.status
+    assert "2 unconnected blocks" in found.explanation
     assert check(csr_array(matrix).toarray(), norm).value == pytest.approx(found.value, rel=2e-6)
     if norm == 2:
         dense = matrix[:, np.abs(matrix).sum(axis=0) > 0]
@@ -97,7 +98,7 @@ def test_extreme_entries_scale_out(norm: float, scale: float) -> None:
 def test_extreme_entries_side_by_side() -> None:
     apart = nw.factorize(np.diag([1e-300, 1e300]), 2)
     assert apart.value == pytest.approx(1e300 / math.sqrt(2), rel=1e-9)
-    np.testing.assert_allclose(apart.query_errors(), [1e-300, 1e300])
+    np.testing.assert_allclose(apart.errors(), [1e-300, 1e300])
     with pytest.raises(InvalidParameter, match="too small"):
         nw.factorize(np.array([[1e300, 1e300], [1e300, 1e300 + 1e285], [1e-300, 0.0]]))
 
@@ -109,7 +110,7 @@ def test_rank_one_and_rank_deficient_workloads(norm: float) -> None:
     mean = 3.0 if math.isinf(norm) else float(np.mean(lengths**norm)) ** (1 / norm)
     assert check(thin, norm).value == pytest.approx(mean, rel=1e-9)
     low = RNG.normal(size=(12, 3)) @ RNG.normal(size=(3, 10))
-    assert "rank 3 of at most 10" in check(low, norm).status
+    assert "rank 3 of at most 10" in check(low, norm).explanation
 
 
 def test_zero_workloads_ask_nothing() -> None:
@@ -141,7 +142,7 @@ def test_stacks_over_bits_are_solved_by_walsh_hadamard(text: str) -> None:
     assert found.value == pytest.approx(unreduced(matrix, 2.0), rel=2e-6)
     strategy, reconstruction = found.strategy.dense(), found.reconstruction.dense()
     np.testing.assert_allclose(reconstruction @ strategy, matrix, atol=1e-9)
-    np.testing.assert_allclose(found.query_errors(), np.linalg.norm(reconstruction, axis=1))
+    np.testing.assert_allclose(found.errors(), np.linalg.norm(reconstruction, axis=1))
 
 
 def test_a_million_cells_by_transform() -> None:
@@ -270,5 +271,6 @@ def test_one_piece_too_large_is_refused_with_what_to_do() -> None:
 def test_the_iteration_limit_is_told() -> None:
     found = nw.factorize("ranges:32", math.inf, iterations=3)
     assert not found.converged
-    assert found.status.startswith("iteration limit")
+    assert found.status is Status.ITERATION_LIMIT
+    assert "more iterations" in found.explanation
     assert found.gap > 1e-6

@@ -131,7 +131,7 @@ def _print(found: list[Any]) -> None:
                 result.lower_bound,
                 f"{result.gap:.1e}",
                 round(result.seconds, 3),
-                result.status,
+                result.explanation,
             )
             for result in found
         ],
@@ -173,7 +173,7 @@ def _fields(result: Any) -> dict[str, Any]:
         "bound_class": result.bound_class,
         "gap": result.gap,
         "seconds": result.seconds,
-        "status": result.status,
+        "status": result.explanation,
     }
     if isinstance(result, Factorization):
         bounds = [asdict(bound) for bound in lower_bounds(result)]

@@ -108,10 +108,10 @@ def compare_without_curator(
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
-    from noisewright.bound_class import BoundClass
     from noisewright.local.choose.candidates import narrowed
     from noisewright.local.choose.cost import best_known
     from noisewright.report.comparison import draw_comparison
+    from noisewright.solution import BoundClass
     from noisewright.workload import workload
 
     with progress("comparing"):

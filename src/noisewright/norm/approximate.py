@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from noisewright.bound_class import BoundClass
 from noisewright.errors import Contradiction, InvalidParameter, TooLarge
 from noisewright.norm.certificate import row_middles, witness_bound
 from noisewright.norm.factorization import Factorization
 from noisewright.norm.factorize import factorize
-from noisewright.norm.outward import SLACK, settled
 from noisewright.norm.problems import DenseProblem
 from noisewright.norm.solver import solve
+from noisewright.solution import SLACK, BoundClass, Certificate, Solution, Status, quotient
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.magnitudes import check_magnitudes
 from noisewright.workload.text import workload as as_workload
@@ -38,29 +37,40 @@ FLOOR = 1e-12
 DUST = 1e-8
 
 
-@dataclass(frozen=True)
-class ApproximateNorm:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Witness(Certificate):
+    """A dual matrix U with diagonal weights P and T: (W•U − α‖U‖₁) / ‖P^-½ U T^-½‖ is the bound.
+
+    With shifts its rows sum to zero exactly, as they must.
+    """
+
+    name: str = "dual witness"
+    bound_class: BoundClass = BoundClass.WITHIN_TOLERANCE
+    matrix: FloatArray
+    row_weights: FloatArray
+    column_weights: FloatArray
+
+    def bound(self, workload: FloatArray, entrywise: float, shift: bool) -> float:
+        """What it proves."""
+        proof = self.matrix, self.row_weights, self.column_weights
+        return witness_bound(workload, entrywise, *proof, shift)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ApproximateNorm(Solution):
     """γ2(W, α) or γ̂2(W, α), between `lower_bound` and `value`.
 
     `approximation` is W̃ (after the row `shifts`, if any), `factorization` its exact factorization
-    at norm ∞; `witness` is the dual matrix U, which with the diagonal weights proves the bound
-    (W•U − α‖U‖₁) / ‖P^-½ U T^-½‖. With shifts its rows sum to zero exactly, as they must.
+    at norm ∞.
     """
 
     workload: Workload
     entrywise: float
     shift: bool
-    value: float
-    lower_bound: float
     approximation: FloatArray
     shifts: FloatArray
     factorization: Factorization
-    witness: FloatArray
-    row_weights: FloatArray
-    column_weights: FloatArray
-    status: str
-    iterations: int
-    seconds: float
+    certificate: Witness
 
     def __post_init__(self) -> None:
         """No approximation outside its box survives, nor a bound that its witness does not prove.
@@ -72,26 +82,17 @@ class ApproximateNorm:
         entries = matrix - middles[:, None]
         away = np.abs(self.approximation - entries - (self.shifts + middles)[:, None]).max()
         rounding = SLACK * np.abs(entries).max() + 1e-15 * np.abs(middles).max()
-        proof = self.witness, self.row_weights, self.column_weights
-        bound = witness_bound(matrix, self.entrywise, *proof, self.shift)
+        bound = self.certificate.bound(matrix, self.entrywise, self.shift)
         if away > self.entrywise * (1 + SLACK) + rounding or self.lower_bound > bound:
             raise Contradiction(
-                f"approximate norm of {self.workload.brief()}: the result does not keep to its "
-                f"tolerance, or its witness proves less than the bound; please report the workload"
+                f"{self.subject}: the result does not keep to its tolerance, or its witness proves "
+                f"less than the bound; please report the workload"
             )
-        settled(self.value, self.lower_bound, f"approximate norm of {self.workload.brief()}")
+        super().__post_init__()
 
     @property
-    def bound_class(self) -> BoundClass:
-        """The methods that `lower_bound` limits."""
-        return BoundClass.WITHIN_TOLERANCE
-
-    @property
-    def gap(self) -> float:
-        """Relative distance between the value and its lower bound."""
-        if self.lower_bound > 0:
-            return self.value / self.lower_bound - 1
-        return math.inf if self.value > 0 else 0.0
+    def subject(self) -> str:
+        return f"approximate norm of {self.workload.brief()}"
 
 
 def approximate_norm(
@@ -118,24 +119,19 @@ def approximate_norm(
     steps = search.run(tolerance, iterations)
     best = search.best
     exact = factorize(best.approximation * scale, math.inf, tolerance=tolerance / 10)
-    proof = best.witness, best.row_weights, best.column_weights
-    bound = witness_bound(matrix, float(entrywise), *proof, shift)
-    value = settled(exact.value, bound, f"approximate norm of {asked.brief()}")
-    gap = value / bound - 1 if bound > 0 else value
-    end = "converged" if gap <= tolerance else "iteration limit: value and bound are valid"
+    bound = best.witness.bound(matrix, float(entrywise), shift)
+    converged = quotient(exact.value, bound) - 1 <= tolerance
     return ApproximateNorm(
         workload=asked,
         entrywise=float(entrywise),
         shift=shift,
-        value=value,
+        value=exact.value,
         lower_bound=bound,
         approximation=best.approximation * scale,
         shifts=best.shifts * scale - middles,
         factorization=exact,
-        witness=best.witness,
-        row_weights=best.row_weights,
-        column_weights=best.column_weights,
-        status=f"{end}; gap {gap:.1e} after {steps} steps",
+        certificate=best.witness,
+        status=Status.CONVERGED if converged else Status.ITERATION_LIMIT,
         iterations=steps,
         seconds=time.perf_counter() - began,
     )
@@ -147,9 +143,7 @@ class _Pair:
 
     approximation: FloatArray
     shifts: FloatArray
-    witness: FloatArray
-    row_weights: FloatArray
-    column_weights: FloatArray
+    witness: Witness
 
 
 class _Search:
@@ -182,11 +176,12 @@ class _Search:
         np.fill_diagonal(multiplier, np.concatenate([a, b]) / 2)
         multiplier[:p, p:], multiplier[p:, :p] = -witness / 2, -witness.T / 2
         self.scaled = multiplier / self.penalty
-        proof = _zero_sums(witness) if self.shift else witness
-        self.lower = witness_bound(matrix, self.alpha, proof, a, b, self.shift)
-        self.best = _Pair(matrix, np.zeros(p), proof, a, b)
+        proof = self._witness(witness, a, b)
+        self.lower = proof.bound(matrix, self.alpha, self.shift)
+        self.best = _Pair(matrix, np.zeros(p), proof)
         if np.abs(matrix).max() <= self.alpha:  # zero is in the box: nothing to search for
-            self.best = _Pair(np.zeros_like(matrix), np.zeros(p), np.zeros_like(matrix), a, b)
+            zero = np.zeros_like(matrix)
+            self.best = _Pair(zero, np.zeros(p), self._witness(zero, a, b))
 
     def run(self, tolerance: float, iterations: int) -> int:
         """Step until the gap closes; returns the number of steps."""
@@ -222,13 +217,10 @@ class _Search:
         p, best = self.p, self.best
         diagonal = np.maximum(np.diagonal(self.scaled), 0.0)
         a, b = _weights(diagonal[:p]), _weights(diagonal[p:])
-        witness = -2 * self.penalty * self.scaled[:p, p:]
-        if self.shift:
-            witness = _zero_sums(witness)
-        lower = witness_bound(self.matrix, self.alpha, witness, a, b, self.shift)
+        witness = self._witness(-2 * self.penalty * self.scaled[:p, p:], a, b)
+        lower = witness.bound(self.matrix, self.alpha, self.shift)
         if lower > self.lower:
-            self.lower = lower
-            best = _Pair(best.approximation, best.shifts, witness, a, b)
+            self.lower, best = lower, replace(best, witness=witness)
         upper = 0.0
         if self.boxed.any():
             problem = DenseProblem(self.boxed)
@@ -236,8 +228,12 @@ class _Search:
         if upper < self.upper:
             self.upper = upper
             shifts = np.broadcast_to(self.shifts, (p,)).copy()
-            best = _Pair(self.boxed, shifts, best.witness, best.row_weights, best.column_weights)
+            best = _Pair(self.boxed, shifts, best.witness)
         self.best = best
+
+    def _witness(self, matrix: FloatArray, a: FloatArray, b: FloatArray) -> Witness:
+        proof = _zero_sums(matrix) if self.shift else matrix
+        return Witness(matrix=proof, row_weights=a, column_weights=b)
 
     def _rebalance(self, primal: float, dual: float) -> None:
         factor = 1.5 if primal > 3 * dual else 1 / 1.5 if dual > 3 * primal else 1.0

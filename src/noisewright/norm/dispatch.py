@@ -16,7 +16,13 @@ import numpy as np
 from noisewright.errors import TooLarge
 from noisewright.norm import certificate
 from noisewright.norm.explicit import solve_explicit
-from noisewright.norm.factorization import Settings, Solved
+from noisewright.norm.factorization import (
+    DualWeights,
+    Part,
+    Settings,
+    uniform_weights,
+    worst_status,
+)
 from noisewright.norm.numeric import solve_numerically
 from noisewright.norm.operators import (
     Adjoint,
@@ -26,12 +32,10 @@ from noisewright.norm.operators import (
     OnTable,
     Operator,
     Scaled,
-    uniform,
 )
 from noisewright.norm.outward import inward, outward
 from noisewright.norm.problems import DenseProblem, GramProblem
 from noisewright.norm.rowwise import RowwiseProblem
-from noisewright.norm.solver import dual_exponent
 from noisewright.norm.table_families import attribute_sizes, marginal_family, solve_family
 from noisewright.norm.transitive import LARGEST_TRANSFORM, invariant_axes, solve_invariant
 from noisewright.norm.tridiagonal import PrefixProblem, prefix_gram_inverse, ranges_gram_inverse
@@ -46,12 +50,12 @@ LARGEST_DENSE = 2**24  # entries of a matrix that is held; above it rows are vis
 
 
 @singledispatch
-def solve_part(workload: Workload, settings: Settings) -> Solved:
+def solve_part(workload: Workload, settings: Settings) -> Part:
     """The best factorization of a workload, by its structure."""
     return solve_generic(workload, settings)
 
 
-def solve_generic(workload: Workload, settings: Settings) -> Solved:
+def solve_generic(workload: Workload, settings: Settings) -> Part:
     """The best factorization of a workload known only as an operator."""
     norm, n = settings.norm, workload.size
     _check_size(workload, "write it as products (*) of smaller workloads or as marginals")
@@ -71,36 +75,33 @@ def _check_size(workload: Workload, instead: str) -> None:
 
 
 @solve_part.register
-def _(workload: Identity, settings: Settings) -> Solved:
-    n, norm = workload.size, settings.norm
-    a_power = 1 / dual_exponent(norm) if norm > 2 else 0.0
-    return Solved(
+def _(workload: Identity, settings: Settings) -> Part:
+    n = workload.size
+    return Part(
         strategy=Eye(n),
         inverse=Eye(n),
         errors=lambda: np.ones(n),
         value=1.0,
-        bound=1.0,
-        rows=uniform(n, a_power) if norm > 2 else None,
-        columns=uniform(n, 1.0),
+        lower_bound=1.0,
+        certificate=uniform_weights(workload, settings.norm),
     )
 
 
 @solve_part.register
-def _(workload: Total, settings: Settings) -> Solved:
+def _(workload: Total, settings: Settings) -> Part:
     n = workload.size
-    return Solved(
+    return Part(
         strategy=OnTable((n,), (), Eye(1)),
         inverse=Scaled(1 / n, Adjoint(OnTable((n,), (), Eye(1)))),
         errors=lambda: np.ones(1),
         value=1.0,
-        bound=1.0,
-        rows=uniform(1, 0.0) if settings.norm > 2 else None,
-        columns=uniform(n, 1.0),
+        lower_bound=1.0,
+        certificate=uniform_weights(workload, settings.norm),
     )
 
 
 @solve_part.register
-def _(workload: Prefix, settings: Settings) -> Solved:
+def _(workload: Prefix, settings: Settings) -> Part:
     _check_size(workload, "release it step by step (nw.plan_stream)")
     n = workload.size
     problem = prefix_gram_inverse(n) if settings.norm == 2 else PrefixProblem(n)
@@ -108,7 +109,7 @@ def _(workload: Prefix, settings: Settings) -> Solved:
 
 
 @solve_part.register
-def _(workload: Ranges, settings: Settings) -> Solved:
+def _(workload: Ranges, settings: Settings) -> Part:
     _check_size(workload, "coarsen the domain")
     if settings.norm == 2:
         problem = ranges_gram_inverse(workload.size)
@@ -117,48 +118,47 @@ def _(workload: Ranges, settings: Settings) -> Solved:
 
 
 @solve_part.register
-def _(workload: Explicit, settings: Settings) -> Solved:
+def _(workload: Explicit, settings: Settings) -> Part:
     return solve_explicit(workload, settings)
 
 
 @solve_part.register
-def _(workload: Parity, settings: Settings) -> Solved:
+def _(workload: Parity, settings: Settings) -> Part:
     # The rows are orthogonal with entries ±1, so the workload itself, scaled, is optimal.
     queries, n = workload.shape
-    norm, length = settings.norm, float(np.sqrt(queries))
-    return Solved(
+    length = float(np.sqrt(queries))
+    return Part(
         strategy=Measured(workload, 1 / length),
         inverse=Adjoint(Measured(workload, length / n)),
         errors=lambda: np.full(queries, length),
         value=outward(length, 1),
-        bound=inward(length, 1),
-        rows=uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None,
-        columns=uniform(n, 1.0),
+        lower_bound=inward(length, 1),
+        certificate=uniform_weights(workload, settings.norm),
     )
 
 
 @solve_part.register
-def _(workload: Weighted, settings: Settings) -> Solved:
+def _(workload: Weighted, settings: Settings) -> Part:
     return weighted(workload.weight, solve_part(workload.inner, settings))
 
 
-def weighted(weight: float, inner: Solved) -> Solved:
+def weighted(weight: float, inner: Part) -> Part:
     """The same factorization when every answer counts `weight` times as much."""
     return replace(
         inner,
         errors=lambda: weight * inner.errors(),
         value=outward(weight * inner.value, 1),
-        bound=inward(weight * inner.bound, 1),
+        lower_bound=inward(weight * inner.lower_bound, 1),
     )
 
 
 @solve_part.register
-def _(workload: OnAttributes, settings: Settings) -> Solved:
+def _(workload: OnAttributes, settings: Settings) -> Part:
     # A warm start is over the whole domain, the inner problem over one table.
     return on_attributes(workload, solve_part(workload.inner, replace(settings, start=None)))
 
 
-def on_attributes(workload: OnAttributes, inner: Solved) -> Solved:
+def on_attributes(workload: OnAttributes, inner: Part) -> Part:
     """The factorization on a marginal table, spread over the attributes that are summed out."""
     sizes, attributes = workload.sizes, workload.attributes
     repeats = workload.size // workload.inner.size
@@ -166,19 +166,20 @@ def on_attributes(workload: OnAttributes, inner: Solved) -> Solved:
     def spread_out(operator: Operator) -> Operator:
         return Scaled(1 / repeats, Adjoint(OnTable(sizes, attributes, Adjoint(operator))))
 
-    columns = inner.columns
+    weights = inner.certificate
+    if weights.columns.shape[0] == workload.inner.size:  # weights of pairs stay those of its pairs
+        weights = replace(weights, columns=spread_out(weights.columns))
     return replace(
         inner,
         strategy=OnTable(sizes, attributes, inner.strategy),
         inverse=spread_out(inner.inverse),
-        # Weights of pairs stay weights of pairs of the table's own cells.
-        columns=spread_out(columns) if columns.shape[0] == workload.inner.size else columns,
+        certificate=weights,
     )
 
 
 @solve_part.register(Stack)
 @solve_part.register(Marginals)
-def _(workload: Workload, settings: Settings) -> Solved:
+def _(workload: Workload, settings: Settings) -> Part:
     family = marginal_family(workload)
     if family is not None:
         sizes = attribute_sizes(workload)
@@ -191,21 +192,23 @@ def _(workload: Workload, settings: Settings) -> Solved:
 
 
 @solve_part.register
-def _(workload: Kron, settings: Settings) -> Solved:
+def _(workload: Kron, settings: Settings) -> Part:
     # Relative gaps add up, so each factor has to do better than the whole.
     share = replace(settings, tolerance=settings.tolerance / len(workload.factors), start=None)
     solved = {factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)}
     parts = [solved[factor] for factor in workload.factors]
-    rows = [part.rows for part in parts if part.rows is not None]
-    return Solved(
+    rows = [p.certificate.rows for p in parts if p.certificate.rows is not None]
+    return Part(
         strategy=Kronecker(tuple(part.strategy for part in parts)),
         inverse=Kronecker(tuple(part.inverse for part in parts)),
         errors=lambda: column_kron([part.errors() for part in parts]),
         value=outward(prod(part.value for part in parts), len(parts)),
-        bound=inward(prod(part.bound for part in parts), len(parts)),
-        rows=Kronecker(tuple(rows)) if settings.norm > 2 else None,
-        columns=Kronecker(tuple(part.columns for part in parts)),
+        lower_bound=inward(prod(part.lower_bound for part in parts), len(parts)),
+        certificate=DualWeights(
+            rows=Kronecker(tuple(rows)) if settings.norm > 2 else None,
+            columns=Kronecker(tuple(part.certificate.columns for part in parts)),
+        ),
+        status=worst_status(parts),
         iterations=sum(part.iterations for part in solved.values()),
-        converged=all(part.converged for part in parts),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )

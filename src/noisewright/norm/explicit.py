@@ -16,9 +16,9 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.blocks import BlockDiagonal, Folded, IndexArray, characters
-from noisewright.norm.factorization import Settings, Solved
+from noisewright.norm.factorization import Part, Settings, dense_weights, worst_status
 from noisewright.norm.numeric import nothing_asked, solve_numerically
-from noisewright.norm.operators import Adjoint, Dense
+from noisewright.norm.operators import Adjoint
 from noisewright.norm.outward import inward, mean_factor, outward
 from noisewright.norm.problems import DenseProblem
 from noisewright.norm.solver import Weights, dual_exponent, error_norm
@@ -149,7 +149,7 @@ def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
     return index, lengths / lengths[leaders[index]], leaders
 
 
-def solve_explicit(workload: Explicit, settings: Settings) -> Solved:
+def solve_explicit(workload: Explicit, settings: Settings) -> Part:
     """Solve the blocks one by one and join them at the best balance between them."""
     queries, size = workload.shape
     blocks = connected_blocks(workload.matrix)
@@ -164,13 +164,13 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Solved:
     strategy = BlockDiagonal(tuple(part.strategy for part in solved))
     inverse = BlockDiagonal(tuple(part.inverse for part in solved))
     values = np.array([part.value for part in solved])
-    bounds = np.array([part.bound for part in solved])
+    bounds = np.array([part.lower_bound for part in solved])
     a_share, b_share = _balance(bounds, norm)
     a, b = np.zeros(queries), np.zeros(size)
     for block, part, x, y in zip(blocks, solved, a_share, b_share, strict=True):
-        b[block.columns] = y * part.columns.dense()[:, 0]
-        if part.rows is not None:
-            a[block.rows] = x * part.rows.dense()[:, 0]
+        b[block.columns] = y * part.certificate.column_weights()
+        if norm > 2:
+            a[block.rows] = x * part.certificate.row_weights()
 
     def errors() -> FloatArray:
         result = np.zeros(queries)
@@ -182,16 +182,15 @@ def solve_explicit(workload: Explicit, settings: Settings) -> Solved:
     notes = [note for part in solved for note in part.notes]
     if len(blocks) > 1:
         notes.insert(0, f"{len(blocks)} unconnected blocks solved apart")
-    return Solved(
+    return Part(
         strategy=Folded(strategy, position, scale),
         inverse=Adjoint(Folded(Adjoint(inverse), position, scale)),
         errors=errors,
         value=outward(error_norm(values, norm) * mean, len(blocks)),
-        bound=inward(error_norm(bounds, norm) * mean, len(blocks)),
-        rows=None if norm == 2 else Dense(a[:, None]),
-        columns=Dense(b[:, None]),
+        lower_bound=inward(error_norm(bounds, norm) * mean, len(blocks)),
+        certificate=dense_weights(None if norm == 2 else a, b),
+        status=worst_status(solved),
         iterations=sum(part.iterations for part in solved),
-        converged=all(part.converged for part in solved),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -207,7 +206,7 @@ def _balance(bounds: FloatArray, norm: float) -> tuple[FloatArray, FloatArray]:
     return share ** (1 - 2 / norm), share
 
 
-def _solve_block(block: Block, settings: Settings) -> Solved:
+def _solve_block(block: Block, settings: Settings) -> Part:
     """One block in sums over its own queries (not means), in the units of the whole matrix."""
     norm = settings.norm
     merged = merge_parallel(block.matrix, norm)
@@ -221,11 +220,10 @@ def _solve_block(block: Block, settings: Settings) -> Solved:
         inner = solve_numerically(small, problem, replace(settings, start=start))
     _check_reach(small.matrix, inner)
     mean = mean_factor(small.queries, norm)
-    b = merged.representative * inner.columns.dense()[:, 0][merged.column_index]
-    rows = None
-    if inner.rows is not None:
-        a = merged.row_share * inner.rows.dense()[:, 0][merged.row_index]
-        rows = Dense(a[:, None])
+    b = merged.representative * inner.certificate.column_weights()[merged.column_index]
+    a = inner.certificate.row_weights()
+    if a is not None:
+        a = merged.row_share * a[merged.row_index]
     spread = Folded(Adjoint(inner.inverse), merged.column_index, merged.representative)
     return replace(
         inner,
@@ -233,9 +231,8 @@ def _solve_block(block: Block, settings: Settings) -> Solved:
         inverse=Adjoint(spread),
         errors=lambda: block.scale * merged.row_ratio * inner.errors()[merged.row_index],
         value=block.scale * inner.value / mean,
-        bound=block.scale * inner.bound / mean,
-        rows=rows,
-        columns=Dense(b[:, None]),
+        lower_bound=block.scale * inner.lower_bound / mean,
+        certificate=dense_weights(a, b),
     )
 
 
@@ -261,13 +258,13 @@ def _restricted_start(settings: Settings, block: Block, merged: Merged) -> Weigh
     return Weights(_sums(merged.row_index, a[block.rows] ** power) ** (1 / power), b)
 
 
-def _lost(matrix: FloatArray, inner: Solved) -> FloatArray:
+def _lost(matrix: FloatArray, inner: Part) -> FloatArray:
     """How much of every query does not come back, relative to its largest entry."""
     reached = inner.strategy.rmatvec(inner.inverse.rmatvec(matrix.T)).T
     return np.asarray(np.abs(matrix - reached).max(axis=1) / np.abs(matrix).max(axis=1))
 
 
-def _check_reach(matrix: FloatArray, inner: Solved) -> None:
+def _check_reach(matrix: FloatArray, inner: Part) -> None:
     """Refuse queries so small beside the others that double precision cannot answer them."""
     lost = _lost(matrix, inner)
     if lost.max() > _LOST:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from noisewright.bound_class import BoundClass
 from noisewright.errors import Contradiction
-from noisewright.norm.operators import Operator
-from noisewright.norm.outward import settled
-from noisewright.norm.solver import Progress, Weights
+from noisewright.norm.operators import Dense, Operator, Reconstruction, uniform
+from noisewright.norm.solver import Progress, Weights, dual_exponent
+from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
@@ -37,16 +36,16 @@ class Settings:
     progress: Progress | None = None
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """A feasible dual point: proof that no factorization has an error below `bound`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DualWeights(Certificate):
+    """A feasible dual point: proof that no factorization has an error below the bound.
 
     `rows` and `columns` are the weights a and b as one-column operators (a Kronecker product's
     weights are the product of its factors'); `rows` is None at norm 2, where a is all ones.
     """
 
-    name: str
-    bound: float
+    name: str = "weighted nuclear norm"
+    bound_class: BoundClass = BoundClass.LINEAR
     rows: Operator | None
     columns: Operator
 
@@ -59,28 +58,40 @@ class Certificate:
         return self.columns.dense(limit)[:, 0]
 
 
-@dataclass(frozen=True)
-class Solved:
+def dense_weights(a: FloatArray | None, b: FloatArray) -> DualWeights:
+    """The certificate of weights that are written out."""
+    return DualWeights(
+        rows=None if a is None else Dense(a[:, None]),
+        columns=Dense(b[:, None]),
+    )
+
+
+def uniform_weights(workload: Workload, norm: float) -> DualWeights:
+    """The certificate of a workload whose queries are all alike, and its cells too."""
+    power = 1 / dual_exponent(norm)
+    return DualWeights(
+        rows=uniform(workload.queries, power) if norm > 2 else None,
+        columns=uniform(workload.size, 1.0),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part(Solution):
     """A factorization of one part of a workload, in the units of its own queries.
 
     The strategy has sensitivity one; `inverse` is A⁺ on the workload's row space; `errors` gives
-    ‖R_i‖ for every query when asked. `value` and `bound` are p-th means over queries.
+    ‖R_i‖, the standard deviation of every answer per unit of noise. `value` and `lower_bound` are
+    p-th means over queries.
     """
 
     strategy: Operator
     inverse: Operator
     errors: Callable[[], FloatArray]
-    value: float
-    bound: float
-    rows: Operator | None
-    columns: Operator
-    iterations: int = 0
-    converged: bool = True
-    notes: tuple[str, ...] = ()
+    certificate: DualWeights
 
 
-@dataclass(frozen=True)
-class Factorization:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Factorization(Part):
     """W = R·A with the least error found, and a lower bound on the error of every W = R·A.
 
     `value` is the p-th mean over queries of ‖R_i‖ times the sensitivity ‖A‖₁→₂ (the strategy is
@@ -92,21 +103,23 @@ class Factorization:
     workload: Workload
     norm: float
     neighbours: str
-    strategy: Operator
-    inverse: Operator
-    reconstruction: Operator
-    value: float
-    certificate: Certificate
-    status: str
-    converged: bool
-    iterations: int
-    seconds: float
-    errors: Callable[[], FloatArray]
 
     def __post_init__(self) -> None:
         """No result survives that contradicts its bound or does not multiply back."""
-        settled(self.value, self.lower_bound, f"factorization of {self.workload.brief()}")
+        super().__post_init__()
         self._check_product()
+
+    @property
+    def subject(self) -> str:
+        return f"factorization of {self.workload.brief()}"
+
+    @cached_property
+    def reconstruction(self) -> Operator:
+        """Answers from measurements, R = W·A⁺."""
+        free = self.neighbours == "replace-one"
+        return Reconstruction(
+            without_offsets(self.workload) if free else self.workload, self.inverse
+        )
 
     def _check_product(self) -> None:
         """R·A = W on random histograms, up to PRODUCT_SLACK of a query's answers to them.
@@ -132,23 +145,6 @@ class Factorization:
                 f"from the measurements; bring the queries to comparable sizes with weights"
             )
 
-    @property
-    def lower_bound(self) -> float:
-        """No factorization of this workload has a smaller value."""
-        return self.certificate.bound
-
-    @property
-    def bound_class(self) -> BoundClass:
-        """The methods that `lower_bound` limits."""
-        return BoundClass.LINEAR
-
-    @property
-    def gap(self) -> float:
-        """Relative distance between the value and its lower bound."""
-        if self.lower_bound > 0:
-            return self.value / self.lower_bound - 1
-        return math.inf if self.value > 0 else 0.0
-
     def offsets(self) -> FloatArray:
         """What to add to every answer per person in the table: W = R·A + offsets·1ᵀ.
 
@@ -162,9 +158,10 @@ class Factorization:
         answers = np.asarray(self.workload.matvec(first), dtype=np.float64)
         return answers - self.reconstruction.matvec(self.strategy.matvec(first))
 
-    def query_errors(self) -> FloatArray:
-        """Standard deviation of every answer per unit of noise and sensitivity."""
-        return self.errors()
+
+def worst_status(parts: Iterable[Solution]) -> Status:
+    """How a search in parts ended: as the first that did not converge, if any."""
+    return next((part.status for part in parts if not part.converged), Status.CONVERGED)
 
 
 def without_offsets(workload: Workload) -> Workload:

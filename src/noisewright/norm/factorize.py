@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 from noisewright.errors import InvalidParameter
 from noisewright.norm.dispatch import solve_part
-from noisewright.norm.factorization import (
-    Certificate,
-    Factorization,
-    Settings,
-    Solved,
-    without_offsets,
-)
-from noisewright.norm.operators import Reconstruction
-from noisewright.norm.outward import settled
+from noisewright.norm.factorization import Factorization, Part, Settings
 from noisewright.norm.replace import solve_replace
 from noisewright.norm.solver import Progress, Weights
+from noisewright.solution import Status
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Workload, check_neighbours
 from noisewright.workload.magnitudes import check_magnitudes
@@ -63,44 +57,31 @@ def factorize(
         progress,
     )
     solve_all = solve_part if settings.neighbours == "add-remove" else solve_replace
-    solved = solve_all(asked, settings)
+    part = solve_all(asked, settings)
     return Factorization(
         workload=asked,
         norm=settings.norm,
         neighbours=settings.neighbours,
-        strategy=solved.strategy,
-        inverse=solved.inverse,
-        reconstruction=Reconstruction(
-            asked if settings.neighbours == "add-remove" else without_offsets(asked),
-            solved.inverse,
-        ),
-        value=settled(solved.value, solved.bound, f"factorization of {asked.brief()}"),
-        certificate=Certificate(
-            CERTIFICATES[settings.neighbours], solved.bound, solved.rows, solved.columns
-        ),
-        status=describe(solved, settings),
-        converged=solved.converged,
-        iterations=solved.iterations,
+        strategy=part.strategy,
+        inverse=part.inverse,
+        errors=part.errors,
+        value=part.value,
+        lower_bound=part.lower_bound,
+        certificate=replace(part.certificate, name=CERTIFICATES[settings.neighbours]),
+        status=_status(part, 2 * settings.tolerance),
+        notes=part.notes,
+        iterations=part.iterations,
         seconds=time.perf_counter() - began,
-        errors=solved.errors,
     )
 
 
-def describe(solved: Solved, settings: Settings) -> str:
-    """How the solver stopped, in words a person can act on."""
-    gap = solved.value / solved.bound - 1 if solved.bound > 0 else solved.value
-    if solved.converged and solved.iterations == 0 and gap <= 2 * settings.tolerance:
-        first = "closed form: no iteration was needed"
-    elif solved.converged and gap > 2 * settings.tolerance:
-        first = f"certified: at most {gap:.1e} above the least error of any factorization"
-    elif solved.converged:
-        first = f"converged: gap {gap:.1e} after {solved.iterations} steps"
-    else:
-        first = (
-            f"iteration limit: gap {gap:.1e} after {solved.iterations} steps; the factorization "
-            f"and the bound are valid, more iterations would bring them closer"
-        )
-    return "; ".join([first, *solved.notes])
+def _status(part: Part, tolerance: float) -> Status:
+    """How the solver stopped."""
+    if not part.converged:
+        return Status.ITERATION_LIMIT
+    if part.gap > tolerance:
+        return Status.CERTIFIED
+    return Status.CONVERGED if part.iterations else Status.CLOSED_FORM
 
 
 def check_norm(norm: float | str) -> float:

@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.norm import certificate
-from noisewright.norm.factorization import Settings, Solved
-from noisewright.norm.operators import Adjoint, Dense, OnTable, uniform
+from noisewright.norm.factorization import Part, Settings, dense_weights, uniform_weights
+from noisewright.norm.operators import Adjoint, Dense, OnTable
 from noisewright.norm.outward import mean_factor, outward
 from noisewright.norm.problems import Factors
-from noisewright.norm.solver import Problem, Weights, dual_exponent, error_norm, solve
+from noisewright.norm.solver import Problem, Weights, error_norm, solve
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_quadratics
@@ -30,7 +30,7 @@ Nuclear = Callable[[FloatArray | None, FloatArray], float]
 
 def solve_numerically(
     workload: Workload, problem: Solvable, settings: Settings, nuclear: Nuclear | None = None
-) -> Solved:
+) -> Part:
     """Run the solver, then rebuild both bounds from the weights it returned.
 
     `nuclear` recomputes the lower bound from dual weights; by default from the workload's operator.
@@ -51,16 +51,15 @@ def solve_numerically(
         bound = certificate.nuclear_from_operator(workload, dual.a, dual.b)
     else:
         bound = nuclear(dual.a, dual.b)
-    return Solved(
+    return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
         errors=lambda: row_lengths(workload, factors.inverse),
         value=outward(_error(workload, factors.inverse, norm) * scale, workload.size),
-        bound=bound * scale,
-        rows=None if dual.a is None else Dense(dual.a[:, None]),
-        columns=Dense(dual.b[:, None]),
+        lower_bound=bound * scale,
+        certificate=dense_weights(dual.a, dual.b),
+        status=found.status,
         iterations=found.iterations,
-        converged=found.converged,
         notes=rank_note(factors.strategy.shape[0], workload),
     )
 
@@ -91,18 +90,15 @@ def rank_note(rank: int, workload: Workload) -> tuple[str, ...]:
     return (note,)
 
 
-def nothing_asked(workload: Workload, norm: float) -> Solved:
+def nothing_asked(workload: Workload, norm: float) -> Part:
     """A workload of zeros: no measurement, no error."""
     queries, size = workload.shape
     empty = OnTable((size,), (), Dense(np.zeros((0, 1))))  # of any size
-    weight = uniform(queries, 1 / dual_exponent(norm)) if norm > 2 else None
-    return Solved(
+    return Part(
         strategy=empty,
         inverse=Adjoint(empty),
         errors=lambda: np.zeros(queries),
         value=0.0,
-        bound=0.0,
-        rows=weight,
-        columns=uniform(size, 1.0),
+        certificate=uniform_weights(workload, norm),
         notes=("every answer is known beforehand: nothing needs to be measured",),
     )

@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 
-from noisewright.errors import Contradiction
-
 EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -19,23 +17,6 @@ def outward(value: float, terms: int) -> float:
 def inward(value: float, terms: int) -> float:
     """Rounded down by the error that a computation over `terms` terms can have made."""
     return float(value) * (1 - 4 * (terms + 4) * EPSILON)
-
-
-SLACK = 1e-9
-"""Relative rounding allowed between a value and a bound that both end at the optimum."""
-
-
-def settled(value: float, bound: float, what: str) -> float:
-    """The value, lifted to its bound where rounding alone put it below.
-
-    No optimum lies between a bound and a smaller value: anything beyond rounding is an error here.
-    """
-    if not (math.isfinite(value) and value >= bound * (1 - SLACK) and bound >= 0):
-        raise Contradiction(
-            f"{what}: a value of {value!r} contradicts its lower bound of {bound!r}; this is a "
-            f"fault of the program and not a result, please report it with the workload"
-        )
-    return max(value, bound)
 
 
 def mean_factor(queries: int, norm: float) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from noisewright.errors import TooLarge
 from noisewright.norm import certificate
 from noisewright.norm.dispatch import on_attributes, solve_part, weighted
-from noisewright.norm.factorization import Settings, Solved, without_offsets
+from noisewright.norm.factorization import Part, Settings, dense_weights, without_offsets
 from noisewright.norm.numeric import nothing_asked, row_lengths
 from noisewright.norm.operators import Dense, Scaled
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
@@ -174,7 +174,7 @@ def squared_distances(strategy: FloatArray) -> FloatArray:
     return np.maximum(table[np.triu_indices(len(gram), 1)], 0.0)
 
 
-def solve_replace(workload: Workload, settings: Settings) -> Solved:
+def solve_replace(workload: Workload, settings: Settings) -> Part:
     """The best factorization under replace-one neighbours, by the workload's structure."""
     if isinstance(workload, Weighted):
         return weighted(workload.weight, solve_replace(workload.inner, settings))
@@ -191,7 +191,7 @@ def solve_replace(workload: Workload, settings: Settings) -> Solved:
     return _solve_pairs(workload, settings)
 
 
-def _scaled_pairs(workload: Explicit, settings: Settings) -> Solved:
+def _scaled_pairs(workload: Explicit, settings: Settings) -> Part:
     """An explicit matrix with its entries brought to order one first, and offsets left out."""
     _check_pairs(workload)
     matrix = workload.dense()
@@ -210,7 +210,7 @@ def _check_pairs(workload: Workload) -> None:
         )
 
 
-def _solve_pairs(workload: Workload, settings: Settings, asked: Workload | None = None) -> Solved:
+def _solve_pairs(workload: Workload, settings: Settings, asked: Workload | None = None) -> Part:
     """Exact, with a weight for every pair of cells; the bound is of what was `asked`, unshifted."""
     norm, mean = settings.norm, mean_factor(workload.queries, settings.norm)
     problem = PairsProblem(workload)
@@ -226,20 +226,19 @@ def _solve_pairs(workload: Workload, settings: Settings, asked: Workload | None 
     factors = problem.factors(found.primal)
     value = error_norm(row_lengths(workload, factors.inverse), norm)
     bound = certificate.nuclear_of_pairs(asked or workload, found.dual.a, found.dual.b)
-    return Solved(
+    return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
         errors=lambda: row_lengths(workload, factors.inverse),
         value=outward(value * mean, workload.size),
-        bound=bound * mean,
-        rows=None if found.dual.a is None else Dense(found.dual.a[:, None]),
-        columns=Dense(found.dual.b[:, None]),
+        lower_bound=bound * mean,
+        certificate=dense_weights(found.dual.a, found.dual.b),
+        status=found.status,
         iterations=found.iterations,
-        converged=found.converged,
     )
 
 
-def _solve_product(workload: Kron, settings: Settings) -> Solved:
+def _solve_product(workload: Kron, settings: Settings) -> Part:
     """The add-remove optimum of a product, with its replace-one sensitivity and a bound of its own.
 
     Pairs weighted by b_j·b_k have the Laplacian D_b − bbᵀ (over (1 − Σb²)/2), and
@@ -255,10 +254,10 @@ def _solve_product(workload: Kron, settings: Settings) -> Solved:
         gram = part.strategy.dense()
         gram = gram.T @ gram
         closest *= float(gram.min()) if gram.min() >= 0 else math.nan
-        b = part.columns.dense()[:, 0]
-        a = np.ones(factor.queries) if part.rows is None else part.rows.dense()[:, 0]
+        b, a = part.certificate.column_weights(), part.certificate.row_weights()
+        a = np.ones(factor.queries) if a is None else a
         answers = np.asarray(factor.matvec(b), dtype=np.float64)
-        nuclear *= part.bound
+        nuclear *= part.lower_bound
         centre *= float(np.sqrt(a @ answers**2)) * mean_factor(factor.queries, settings.norm)
         apart *= float(b @ b)
     # Columns at most one long are apart by √2 at most where no angle is obtuse, by 2 elsewhere.
@@ -270,6 +269,6 @@ def _solve_product(workload: Kron, settings: Settings) -> Solved:
         inverse=Scaled(widest, whole.inverse),
         errors=lambda: widest * whole.errors(),
         value=outward(widest * whole.value, 2),
-        bound=max(0.0, inward(bound, 2 * len(parts))),
+        lower_bound=max(0.0, inward(bound, 2 * len(parts))),
         notes=(*whole.notes, "product of add-remove optima under the replace-one sensitivity"),
     )

@@ -27,6 +27,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.norm.certificate import nuclear_of_marginals
 from noisewright.norm.outward import mean_factor, outward
 from noisewright.norm.solver import Spectrum, Weights, dual_exponent, error_norm, solve
+from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import FloatArray, check_neighbours
 
 if TYPE_CHECKING:
@@ -37,15 +38,27 @@ Table = tuple[int, ...]
 MOST_PATTERNED = 10  # attributes whose 2^10 patterns of difference are weighted one by one
 
 
-@dataclass(frozen=True, eq=False)
-class ResidualSolution:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableWeights(Certificate):
+    """The dual weight of a query of each table, and uniform weights on cells.
+
+    Under replace-one neighbours instead of the latter the weight of all `pairs` of cells that
+    differ in given attributes.
+    """
+
+    name: str = "weighted nuclear norm"
+    bound_class: BoundClass = BoundClass.LINEAR
+    tables: FloatArray
+    pairs: dict[Table, float] | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ResidualSolution(Solution):
     """The optimal Gaussian strategy for a family of marginals, at sensitivity one.
 
     Block T measures ⊗_{i∈T}(I − 11ᵀ/n_i) ⊗_{i∉T} 1ᵀ with noise covariance σ_T² times that
     projection; a cell of table S is then answered with variance `table_variances[S]` (before its
-    weight). `value` and `lower_bound` are p-th means over all weighted cells asked; the bound is
-    proved by `row_weights` (one dual weight per query of each table) and uniform column weights,
-    or, under replace-one neighbours, the weight of all pairs that differ in given attributes.
+    weight). `value` and `lower_bound` are p-th means over all weighted cells asked.
     """
 
     sizes: tuple[int, ...]
@@ -56,19 +69,7 @@ class ResidualSolution:
     blocks: tuple[Table, ...]
     block_variances: FloatArray
     table_variances: FloatArray
-    row_weights: FloatArray
-    pair_weights: dict[Table, float] | None
-    value: float
-    lower_bound: float
-    iterations: int
-    converged: bool
-
-    @property
-    def gap(self) -> float:
-        """Relative distance between the value and its lower bound."""
-        if self.lower_bound > 0:
-            return self.value / self.lower_bound - 1
-        return math.inf if self.value > 0 else 0.0
+    certificate: TableWeights
 
     @cached_property
     def table_cells(self) -> tuple[int, ...]:
@@ -96,11 +97,11 @@ def residual_plan(
     _check(sizes, asked, importance)
     problem = MarginalProblem.of(tuple(int(n) for n in sizes), asked, importance, norm, neighbours)
     primal = dual = Weights(None, np.ones(1))
-    steps, converged = 0, True
+    steps, status = 0, Status.CLOSED_FORM
     if (norm > 2 or problem.columns > 1) and problem.blocks:
         found = solve(problem, norm, tolerance=tolerance, iterations=iterations)
         primal, dual = found.primal, found.dual
-        steps, converged = found.iterations, found.converged
+        steps, status = found.iterations, found.status
     g, c = problem.roots(primal.a, primal.b)
     squares = problem.row_squares(g, c) * problem.largest_change(g, c)
     per_row = problem.per_row(dual.a)
@@ -116,14 +117,13 @@ def residual_plan(
         blocks=problem.blocks,
         block_variances=problem.largest_change(g, c) * c / (problem.block_cells * g),
         table_variances=squares / importance**2,
-        row_weights=per_row,
-        pair_weights=problem.pairs(dual.b),
+        certificate=TableWeights(tables=per_row, pairs=problem.pairs(dual.b)),
         value=outward(
             error_norm(np.sqrt(problem.grouped(squares)), norm) * mean_factor(queries, norm), terms
         ),
         lower_bound=bound * mean_factor(queries, norm),
+        status=status,
         iterations=steps,
-        converged=converged,
     )
 
 

@@ -18,6 +18,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.solution import Status
+
 FloatArray = npt.NDArray[np.float64]
 
 Progress = Callable[[float], None]
@@ -65,7 +67,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Solution:
+class FixedPoint:
     """The best primal and dual points met, the bounds they gave, and how the solver stopped."""
 
     primal: Weights
@@ -73,7 +75,7 @@ class Solution:
     upper: float
     lower: float
     iterations: int
-    converged: bool
+    status: Status
 
 
 def dual_exponent(norm: float) -> float:
@@ -106,7 +108,7 @@ def solve(
     iterations: int,
     start: Weights | None = None,
     progress: Progress | None = None,
-) -> Solution:
+) -> FixedPoint:
     """Run the accelerated fixed point until the relative gap is below `tolerance`.
 
     `progress` is told the gap after every step.
@@ -117,9 +119,9 @@ def solve(
         if progress is not None:
             progress(state.upper / state.lower - 1)
         if state.upper <= state.lower * (1 + tolerance):
-            return state.solution(count, converged=True)
+            return state.reached(count, Status.CONVERGED)
         state.advance()
-    return state.solution(iterations, converged=False)
+    return state.reached(iterations, Status.ITERATION_LIMIT)
 
 
 @dataclass
@@ -205,9 +207,9 @@ class _State:
             step = step - mix @ (dx + dg)
         self.x = self._settle(self.x + np.clip(step, -LONGEST_STEP, LONGEST_STEP))
 
-    def solution(self, iterations: int, *, converged: bool) -> Solution:
-        """What has been reached."""
-        return Solution(self.primal, self.dual, self.upper, self.lower, iterations, converged)
+    def reached(self, iterations: int, status: Status) -> FixedPoint:
+        """The best points met so far."""
+        return FixedPoint(self.primal, self.dual, self.upper, self.lower, iterations, status)
 
 
 def _log(values: FloatArray) -> FloatArray:

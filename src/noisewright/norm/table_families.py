@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.errors import TooLarge
-from noisewright.norm.factorization import Settings, Solved
+from noisewright.norm.factorization import DualWeights, Part, Settings
 from noisewright.norm.numeric import nothing_asked
 from noisewright.norm.operators import (
     Adjoint,
@@ -68,7 +68,7 @@ def attribute_sizes(workload: Workload) -> tuple[int, ...] | None:
 
 def solve_family(
     workload: Workload, sizes: tuple[int, ...], parts: list[Term], settings: Settings
-) -> Solved:
+) -> Part:
     """The exact optimum of a family of tables, as one part of a factorization."""
     solution = residual_plan(
         sizes,
@@ -81,24 +81,26 @@ def solve_family(
     )
     if not solution.blocks:
         return nothing_asked(workload, settings.norm)
-    return Solved(
+    return Part(
         strategy=ResidualStrategy(solution),
         inverse=_inverse(solution),
         errors=lambda: _errors(solution),
         value=solution.value,
-        bound=solution.lower_bound,
-        rows=Repeated(solution.row_weights, solution.table_cells) if settings.norm > 2 else None,
-        columns=_column_weights(solution),
+        lower_bound=solution.lower_bound,
+        certificate=_spread_weights(solution),
+        status=solution.status,
         iterations=solution.iterations,
-        converged=solution.converged,
     )
 
 
-def _column_weights(solution: ResidualSolution) -> Operator:
-    """Uniform weights on cells, or the weights of pairs by the attributes in which they differ."""
-    if solution.pair_weights is None:
-        return uniform(math.prod(solution.sizes), 1.0)
-    return Dense(np.array(list(solution.pair_weights.values()))[:, None])
+def _spread_weights(solution: ResidualSolution) -> DualWeights:
+    """Weights of tables as weights of queries; of cells, or of pairs by where they differ."""
+    tables, pairs = solution.certificate.tables, solution.certificate.pairs
+    columns = uniform(math.prod(solution.sizes), 1.0)
+    if pairs is not None:
+        columns = Dense(np.array(list(pairs.values()))[:, None])
+    rows = Repeated(tables, solution.table_cells) if solution.norm > 2 else None
+    return DualWeights(rows=rows, columns=columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from noisewright.norm.blocks import Invariant, characters
-from noisewright.norm.factorization import Solved
-from noisewright.norm.operators import uniform
+from noisewright.norm.factorization import Part, uniform_weights
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Identity, Parity, Total
@@ -53,7 +52,7 @@ def _fits(axes: tuple[int, ...] | None, part: Workload, finest: tuple[int, ...])
     return axes == finest or isinstance(inner, (Identity, Total))
 
 
-def solve_invariant(workload: Workload, axes: tuple[int, ...]) -> Solved:
+def solve_invariant(workload: Workload, axes: tuple[int, ...]) -> Part:
     """The closed form: uniform weights, strategy M^¼."""
     first = np.zeros(workload.size)
     first[0] = 1.0
@@ -61,7 +60,7 @@ def solve_invariant(workload: Workload, axes: tuple[int, ...]) -> Solved:
     return solve_spectrum(workload, axes, characters(axes, column))
 
 
-def solve_spectrum(workload: Workload, axes: tuple[int, ...], values: FloatArray) -> Solved:
+def solve_spectrum(workload: Workload, axes: tuple[int, ...], values: FloatArray) -> Part:
     """The closed form from the eigenvalues of the Gram matrix."""
     n = workload.size
     # Rounding in the transform is absolute: what lies below it is a direction nobody asks about.
@@ -80,13 +79,12 @@ def solve_spectrum(workload: Workload, axes: tuple[int, ...], values: FloatArray
 
     rank = int(np.count_nonzero(roots))
     note = f"rank {rank} of {n} cells: only the directions that the queries use carry noise"
-    return Solved(
+    return Part(
         strategy=Invariant(axes, unit * halves),
         inverse=Invariant(axes, inverse),
         errors=errors,
         value=outward(total * scale, n),
-        bound=inward(lower * scale, int(math.log2(n)) + 2),
-        rows=None,
-        columns=uniform(n, 1.0),
+        lower_bound=inward(lower * scale, int(math.log2(n)) + 2),
+        certificate=uniform_weights(workload, 2),
         notes=() if rank == n else (note,),
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.bound_class import BoundClass
 from noisewright.central.blocks.variance import mean_error
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
@@ -17,6 +16,7 @@ from noisewright.planning.central import CentralPlan
 from noisewright.planning.forecast import central_class, certified_ratio
 from noisewright.planning.make import central_problem, error_norm, problem_plan
 from noisewright.privacy.budget import Privacy
+from noisewright.solution import BoundClass
 from noisewright.workload import Workload, workload
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from noisewright.bound_class import BoundClass
-from noisewright.norm.outward import settled
+from noisewright.solution import BoundClass, settled
 from noisewright.workload.base import FloatArray
 
 

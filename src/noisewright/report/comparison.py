@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from noisewright.bound_class import BoundClass
 from noisewright.errors import InvalidParameter
 from noisewright.report.charts import INK, PRIVATE, TRUTH, styled
+from noisewright.solution import BoundClass
 
 FORMATS = ("html", "svg", "png")
 

@@ -10,9 +10,9 @@ from string import Template
 
 import numpy as np
 
-from noisewright.bound_class import BoundClass
 from noisewright.planning.release import Release, ReleasedTable
 from noisewright.report.charts import agreement_chart, errors_chart, table_chart
+from noisewright.solution import BoundClass
 from noisewright.workload.base import FloatArray
 
 _MOST_CHARTS = 24

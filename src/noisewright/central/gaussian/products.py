@@ -18,7 +18,7 @@ from noisewright.central.gaussian.replaced import FREE_NOISE, PAIR_CELLS, contra
 from noisewright.errors import TooLarge
 from noisewright.norm.factorization import without_offsets
 from noisewright.norm.factorize import factorize
-from noisewright.norm.outward import settled
+from noisewright.solution import settled
 from noisewright.workload import Workload
 from noisewright.workload.terms import Term
 
@@ -74,7 +74,7 @@ def product_strategy(
     matrices = [quantise(a, f, bits) for a, f in zip(real, term.factors, strict=True)]
     value = term.weight * prod(s.value for s in solved)
     bound = term.weight * prod(s.lower_bound for s in solved)
-    notes = [s.status for s in solved]
+    notes = [s.explanation for s in solved]
     block = Block(term.attributes, tuple(matrices), multiplier=fine_grid(matrices))
     strategy = BlockStrategy(sizes, (block,))
     return Planned(strategy, value, bound, "weighted nuclear norm", "; ".join(dict.fromkeys(notes)))
@@ -126,7 +126,7 @@ def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) 
     strategy = BlockStrategy(sizes, (total, contrasts))
     value, bound = term.weight * solved.value, term.weight * solved.lower_bound
     told = "nuclear norm weighted over pairs of cells"
-    return Planned(strategy, value, bound, told, solved.status, "replace-one")
+    return Planned(strategy, value, bound, told, solved.explanation, "replace-one")
 
 
 def fine_grid(matrices: Sequence[Integers]) -> int:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.bound_class import BoundClass
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.best import PRIOR_CELLS, Certificate, best_certificate
 from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior, proven_ratio
+from noisewright.solution import BoundClass
 from noisewright.workload.base import FloatArray, Workload
 
 ALPHA = 0.01
