@@ -56,10 +56,10 @@ def row(
     plan = nw.plan(asked, privacy, error=error)
     seconds = time.perf_counter() - began
     planned = plan.planned
-    ratio = "" if planned.unit_bound is None else f"{planned.unit_value / planned.unit_bound:.5f}"
+    ratio = "" if planned.bound is None else f"{planned.value / planned.bound:.5f}"
     print(
-        f"{name:44s} {plan.mechanism:18s} {planned.unit_value:10.5f} {plan.unit_error:10.5f} "
-        f"{target:10.5f} {planned.unit_value / target:12.5f} {ratio:>10s} {seconds:8.2f}"
+        f"{name:44s} {plan.mechanism:18s} {planned.value:10.5f} {plan.unit_error:10.5f} "
+        f"{target:10.5f} {planned.value / target:12.5f} {ratio:>10s} {seconds:8.2f}"
     )
 
 

@@ -38,9 +38,9 @@ def row(text: str, error: str, reference: float) -> None:
     measured = plan.achieved / DEVIATION
     other = nw.factorize(text, norm=2).lower_bound
     print(
-        f"{text:32s} {planned.unit_value:9.5f} {measured:9.5f} {reference:9.5f} "
-        f"{measured / reference:9.5f} {planned.unit_bound:9.5f} "
-        f"{measured / planned.unit_bound:8.4f} {other:9.5f} {measured / other:8.4f} {seconds:8.2f}",
+        f"{text:32s} {planned.value:9.5f} {measured:9.5f} {reference:9.5f} "
+        f"{measured / reference:9.5f} {planned.bound:9.5f} "
+        f"{measured / planned.bound:8.4f} {other:9.5f} {measured / other:8.4f} {seconds:8.2f}",
         flush=True,
     )
 

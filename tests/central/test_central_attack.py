@@ -92,7 +92,7 @@ def attack(seed: int) -> None:
     assert (plan is None) <= (nothing or "double precision" in refusal)
     if plan is None:
         return
-    exact, bound = reached(plan, matrix), plan.planned.unit_bound
+    exact, bound = reached(plan, matrix), plan.planned.bound
     forecast = plan.forecast()
     if exact is not None and bound is not None:
         assert bound <= exact * (1 + 1e-9)
@@ -149,7 +149,7 @@ def test_a_plan_that_contradicts_its_bound_is_none() -> None:
 
     plan = nw.plan("prefix:6", Privacy(rho=0.5))
     with pytest.raises(Contradiction, match="contradicts"):
-        replace(plan.planned, unit_bound=2 * plan.planned.unit_value)
-    forged = replace(plan.planned, unit_value=9.0, unit_bound=8.0)
+        replace(plan.planned, bound=2 * plan.planned.value)
+    forged = replace(plan.planned, value=9.0, bound=8.0)
     with pytest.raises(Contradiction, match="contradicts"):
         replace(plan, planned=forged).forecast()

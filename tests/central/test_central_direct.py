@@ -54,9 +54,9 @@ def test_values_are_those_of_least_squares(text: str, order: int) -> None:
     counted = reduce(
         np.kron, [np.ones((1, n)) if i in unasked else np.eye(n) for i, n in enumerate(sizes)]
     )
-    assert cells.unit_value == pytest.approx(value(w, counted, order), rel=1e-6)
+    assert cells.value == pytest.approx(value(w, counted, order), rel=1e-6)
     answers = direct_strategy(split, sizes, 2, ADDED, order)
-    assert answers.unit_value == pytest.approx(value(w, w, order), rel=1e-6)
+    assert answers.value == pytest.approx(value(w, w, order), rel=1e-6)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -66,14 +66,14 @@ def test_the_best_tree_is_found(text: str, order: int) -> None:
     found = tree_strategy(terms(asked, (asked.size,)), (asked.size,), 2, ADDED, order)
     w = asked.dense()
     expected = min(value(w, tree(asked.size, b), order) for b in direct._BRANCHES)
-    assert found.unit_value == pytest.approx(expected, rel=1e-6)
+    assert found.value == pytest.approx(expected, rel=1e-6)
 
 
 def test_products_of_trees_measure_counted_attributes_as_they_are() -> None:
     asked = workload("identity:3*prefix:9*total:2")
     found = tree_strategy(terms(asked, (3, 9, 2)), (3, 9, 2), 2, ADDED, 1)
     alone = tree_strategy(terms(workload("prefix:9"), (9,)), (9,), 2, ADDED, 1)
-    assert found.unit_value == pytest.approx(alone.unit_value, rel=1e-6)
+    assert found.value == pytest.approx(alone.value, rel=1e-6)
 
 
 def test_what_does_not_suit_is_refused_in_words() -> None:

@@ -93,7 +93,7 @@ def test_other_means_than_squares_are_made_small_too(text: str, norm: float) -> 
         for a in map(as_matrix, (squared.strategy, planned.strategy))
     ]
     means = [np.linalg.norm(e, ord=norm) / len(e) ** (1 / norm) for e in errors]
-    assert planned.unit_value == pytest.approx(means[1], rel=1e-3)
+    assert planned.value == pytest.approx(means[1], rel=1e-3)
     assert means[1] <= means[0] * (1 + 1e-6)
     if text != "total:4+prefix:4" and norm == np.inf:
         assert means[1] < 0.97 * means[0]
@@ -124,10 +124,10 @@ def test_named_figures_hold_for_the_integers_that_are_measured(
 ) -> None:
     asked = workload(text)
     planned = laplace_product(terms(asked, sizes)[0], sizes, 2)
-    assert planned.unit_value <= target
+    assert planned.value <= target
     a = as_matrix(planned.strategy)
     assert np.abs(a).sum(axis=0).max() == planned.strategy.sensitivity(1)
-    assert dense_value(asked, a) == pytest.approx(planned.unit_value, rel=1e-4)
+    assert dense_value(asked, a) == pytest.approx(planned.value, rel=1e-4)
     assert dense_value(asked, a) <= target
 
 
@@ -150,9 +150,9 @@ def test_any_small_workload_is_measured_without_bias(
     a = as_matrix(planned.strategy)
     np.testing.assert_allclose(matrix @ np.linalg.pinv(a) @ a, matrix, atol=1e-6)
     assert np.abs(a).sum(axis=0).max() == planned.strategy.sensitivity(1)
-    assert planned.unit_bound <= planned.unit_value * (1 + 1e-9)
-    assert planned.unit_value <= dense_value(asked, np.eye(cells)) * (1 + 1e-9)
-    assert planned.unit_bound <= dense_value(asked, a) * (1 + 1e-9)
+    assert planned.bound <= planned.value * (1 + 1e-9)
+    assert planned.value <= dense_value(asked, np.eye(cells)) * (1 + 1e-9)
+    assert planned.bound <= dense_value(asked, a) * (1 + 1e-9)
 
 
 def test_nothing_asked_is_refused() -> None:
@@ -169,7 +169,7 @@ def test_cells_that_no_query_tells_apart_are_counted_as_one() -> None:
     np.testing.assert_array_equal(cells.spread(merged), [[4, 4, 1, -4, 0], [0, 0, 5, 0, 0]])
     planned = laplace_product(as_one_axis(workload(matrix)), (5,), 2)
     assert planned.strategy.measurements <= 4
-    assert planned.unit_value < dense_value(workload(matrix), np.eye(5))
+    assert planned.value < dense_value(workload(matrix), np.eye(5))
 
 
 @pytest.mark.parametrize("difference", [1e-6, 1e-9, 1e-12])
@@ -201,7 +201,7 @@ def test_attributes_searched_at_once_keep_their_order() -> None:
     planned = laplace_product(terms(asked, sizes)[0], sizes, 2)
     assert planned.strategy.sizes == (480,)  # the product, factor by factor, is worse
     a = as_matrix(planned.strategy)
-    assert dense_value(asked, a) == pytest.approx(planned.unit_value, rel=1e-3)
+    assert dense_value(asked, a) == pytest.approx(planned.value, rel=1e-3)
 
 
 @pytest.mark.parametrize("largest", [2.0**20, 2.0**30, np.inf])
@@ -245,14 +245,14 @@ def test_tables_for_the_largest_error(text: str) -> None:
     sizes = asked.sizes
     squared, largest = (laplace_tables(terms(asked, sizes), sizes, p) for p in (2.0, np.inf))
     worst = unit_error(squared.strategy, terms(asked, sizes), np.inf, 1)
-    assert largest.unit_bound <= largest.unit_value <= worst * (1 + 1e-6)
-    assert largest.unit_value < 0.9 * np.sqrt(asked.size)  # counting cells, a total adds all
+    assert largest.bound <= largest.value <= worst * (1 + 1e-6)
+    assert largest.value < 0.9 * np.sqrt(asked.size)  # counting cells, a total adds all
 
 
 def test_three_way_tables_of_bits() -> None:
     asked = workload("marginals:2^8:3")
     planned = laplace_tables(terms(asked, (2,) * 8), (2,) * 8)
-    assert planned.unit_value <= 5.657
+    assert planned.value <= 5.657
 
 
 @pytest.mark.parametrize("name", MIXED)
@@ -287,7 +287,7 @@ def test_whole_tables_are_combined_by_least_squares(name: str) -> None:
 def test_a_stack_over_one_attribute_is_planned_as_one() -> None:
     asked = workload("prefix:8+total:8")
     planned = laplace_product(as_one_axis(asked), (8,), 2)
-    assert planned.unit_bound <= planned.unit_value
+    assert planned.bound <= planned.value
 
 
 @pytest.mark.parametrize("cells", [4, 16, 64, 256])
@@ -307,5 +307,5 @@ def test_covers_beat_measuring_every_table_by_itself() -> None:
     asked = Marginals.of_order(sizes, 2)
     planned = laplace_tables(terms(asked, sizes), sizes)
     separate = len(asked.tables)  # one weight per table: the error of a cell is the number of them
-    assert planned.unit_value < 0.5 * separate
-    assert planned.unit_bound <= planned.unit_value
+    assert planned.value < 0.5 * separate
+    assert planned.bound <= planned.value

@@ -70,17 +70,17 @@ def test_plans_have_the_error_of_least_squares_and_beat_plain_counts(text: str) 
     a = block.factors[0][:-1].astype(float)
     assert (block.factors[0][-1] == block.factors[0][-1, 0]).all()
     expected = known_total_error(asked.dense(), a) * distance(a)
-    assert planned.unit_value == pytest.approx(expected, rel=1e-4)
+    assert planned.value == pytest.approx(expected, rel=1e-4)
     cells = known_total_error(asked.dense(), np.eye(asked.size)) * 2
-    assert planned.unit_bound <= planned.unit_value <= cells * (1 + 1e-3)
+    assert planned.bound <= planned.value <= cells * (1 + 1e-3)
 
 
 @pytest.mark.parametrize(("text", "best"), [("identity:2", 1.0), ("prefix:2", 0.5**0.5)])
 def test_two_cells_are_one_count(text: str, best: float) -> None:
     """With the total known, one of the two counts decides both."""
     planned = replaced_laplace(workload(text), (2,), 2)
-    assert planned.unit_value == pytest.approx(best, rel=2e-3)
-    assert planned.unit_bound == pytest.approx(best, rel=1e-3)
+    assert planned.value == pytest.approx(best, rel=2e-3)
+    assert planned.bound == pytest.approx(best, rel=1e-3)
 
 
 @given(seed=st.integers(0, 10_000), cells=st.integers(2, 6), queries=st.integers(1, 6))

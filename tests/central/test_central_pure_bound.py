@@ -72,7 +72,7 @@ def test_no_strategy_beats_the_bound(seed: int, cells: int, queries: int) -> Non
     for rows in (w, np.eye(cells), np.concatenate([np.eye(cells), 3 * rng.random((2, cells))])):
         a = rows / np.maximum(np.abs(rows).sum(axis=0).max(), 1e-9)
         assert bound <= np.linalg.norm(w @ np.linalg.pinv(a)) / np.sqrt(queries) * (1 + 1e-9)
-    assert bound <= laplace_product(as_one_axis(workload(w)), (cells,), 2).unit_value * (1 + 1e-9)
+    assert bound <= laplace_product(as_one_axis(workload(w)), (cells,), 2).value * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("text", ["identity:7", "total:6", "prefix:1", "3@identity:4"])
@@ -95,7 +95,7 @@ def test_the_bound_is_far_above_the_one_from_l2(text: str) -> None:
 def test_averaged_cells_still_give_a_bound(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = workload(f"prefix:{cells}")
     gram = asked.gram().dense()
-    best = laplace_product(as_one_axis(asked), (cells,), 2).unit_value
+    best = laplace_product(as_one_axis(asked), (cells,), 2).value
     monkeypatch.setattr(room, "LARGEST", 8)
     averaging = np.zeros((8, cells))
     edges = np.linspace(0, cells, 9).astype(int)
@@ -107,8 +107,8 @@ def test_averaged_cells_still_give_a_bound(cells: int, monkeypatch: pytest.Monke
 
 def planned_bound(asked: Workload, sizes: tuple[int, ...], norm: float) -> tuple[float, str]:
     planned = laplace_product(terms(asked, sizes)[0], sizes, norm)
-    assert planned.unit_bound <= planned.unit_value
-    return planned.unit_bound, planned.certificate
+    assert planned.bound <= planned.value
+    return planned.bound, planned.certificate
 
 
 def test_counted_attributes_leave_the_bound_as_it_is() -> None:

@@ -61,12 +61,12 @@ def test_counts_are_optimal_at_every_norm(norm: float) -> None:
     asked = Marginals.of_order(sizes, 2, at_most=True)
     planned = interaction_strategy(terms(asked, sizes), sizes, norm)
     best = factorize(asked, norm=norm)
-    assert planned.unit_value == pytest.approx(best.value, rel=1e-4)
-    assert planned.unit_bound <= planned.unit_value * (1 + 1e-12)
+    assert planned.value == pytest.approx(best.value, rel=1e-4)
+    assert planned.bound <= planned.value * (1 + 1e-12)
     sensitivity = planned.strategy.sensitivity(2)
     std = np.sqrt(np.concatenate(query_variances(planned.strategy, terms(asked, sizes), LAW)))
     error = std.max() if norm == np.inf else np.mean(std**norm) ** (1 / norm)
-    assert error * sensitivity / LAW.scale == pytest.approx(planned.unit_value, rel=1e-4)
+    assert error * sensitivity / LAW.scale == pytest.approx(planned.value, rel=1e-4)
 
 
 def test_three_way_tables_of_a_real_domain() -> None:
@@ -76,8 +76,8 @@ def test_three_way_tables_of_a_real_domain() -> None:
     sizes = tuple(json.loads(path.read_text()).values())
     asked = Marginals.of_order(sizes, 3, at_most=True)
     planned = interaction_strategy(terms(asked, sizes), sizes, 2)
-    assert planned.unit_value <= 10.666
-    assert planned.unit_value <= planned.unit_bound * (1 + 1e-9)
+    assert planned.value <= 10.666
+    assert planned.value <= planned.bound * (1 + 1e-9)
     assert planned.strategy.sensitivity(2) == pytest.approx(1, rel=1e-9)
 
 
@@ -114,10 +114,10 @@ def test_other_norms_are_bracketed_by_the_dense_optimum(name: str, norm: float) 
     split = terms(asked, sizes)
     planned = interaction_strategy(split, sizes, norm)
     best = factorize(asked, norm=norm)
-    assert planned.unit_bound <= best.value * (1 + 1e-6)
-    assert planned.unit_value >= best.lower_bound * (1 - 1e-6)
-    assert planned.unit_value <= 1.35 * planned.unit_bound
+    assert planned.bound <= best.value * (1 + 1e-6)
+    assert planned.value >= best.lower_bound * (1 - 1e-6)
+    assert planned.value <= 1.35 * planned.bound
     std = np.sqrt(np.concatenate(query_variances(planned.strategy, split, LAW)))
     error = std.max() if norm == np.inf else np.mean(std**norm) ** (1 / norm)
     stated = error * planned.strategy.sensitivity(2) / LAW.scale
-    assert stated == pytest.approx(planned.unit_value, rel=1e-3)
+    assert stated == pytest.approx(planned.value, rel=1e-3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
@@ -11,8 +11,16 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import mean_error, unit_error
-from noisewright.central.gaussian.products import Planned
-from noisewright.central.gaussian.residual import is_counts
+from noisewright.central.candidate import Candidate
+from noisewright.central.problem import (
+    CentralMechanism,
+    CentralProblem,
+    Proposal,
+    Refusal,
+    is_counts,
+    refuses_gaussian,
+    refuses_laplace,
+)
 from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
@@ -45,7 +53,7 @@ def refuses_direct(terms: Sequence[Term]) -> str | None:
 
 def direct_strategy(
     terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str, order: int
-) -> Planned:
+) -> Candidate:
     """Every answer measured with the same noise; answers that overlap are made consistent."""
     blocks = []
     for term in terms:
@@ -54,7 +62,7 @@ def direct_strategy(
         blocks.append(Block(term.attributes, factors, noise, _MULTIPLIER))
     strategy = BlockStrategy(sizes, tuple(blocks))
     value = unit_error(strategy, terms, norm, order, neighbours)
-    return Planned(strategy, value, None, "none", "equal noise on every answer", neighbours)
+    return Candidate(strategy, value, None, "none", "equal noise on every answer", neighbours)
 
 
 def refuses_cells(terms: Sequence[Term], sizes: tuple[int, ...]) -> str | None:
@@ -65,13 +73,13 @@ def refuses_cells(terms: Sequence[Term], sizes: tuple[int, ...]) -> str | None:
 
 def cells_strategy(
     terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str, order: int
-) -> Planned:
+) -> Candidate:
     """Every cell of the attributes asked, counted under the same noise."""
     asked = _asked(terms)
     matrices = tuple(np.eye(sizes[i], dtype=np.int64) for i in asked)
     strategy = BlockStrategy(sizes, (Block(asked, matrices, _MULTIPLIER, _MULTIPLIER),))
     value = unit_error(strategy, terms, norm, order, neighbours)
-    return Planned(strategy, value, None, "none", "equal noise on every cell", neighbours)
+    return Candidate(strategy, value, None, "none", "equal noise on every cell", neighbours)
 
 
 def refuses_tree(terms: Sequence[Term]) -> str | None:
@@ -87,7 +95,7 @@ def refuses_tree(terms: Sequence[Term]) -> str | None:
 
 def tree_strategy(
     terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str, order: int
-) -> Planned:
+) -> Candidate:
     """Sums over the intervals of a tree [007], whole to cells, under equal noise, best branched."""
     (term,) = terms
     found = [_best_tree(factor, norm, order) for factor in term.factors or ()]
@@ -95,7 +103,9 @@ def tree_strategy(
     strategy = BlockStrategy(sizes, (Block(term.attributes, matrices, _MULTIPLIER, _MULTIPLIER),))
     value = unit_error(strategy, terms, norm, order, neighbours)
     branching = ", ".join(str(branches) for _, branches in found if branches)
-    return Planned(strategy, value, None, "none", f"equal noise, {branching} branches", neighbours)
+    return Candidate(
+        strategy, value, None, "none", f"equal noise, {branching} branches", neighbours
+    )
 
 
 def _best_tree(factor: Workload, norm: float, order: int) -> tuple[Integers, int]:
@@ -129,3 +139,32 @@ def _asked(terms: Sequence[Term]) -> tuple[int, ...]:
 
 def _integers(matrix: FloatArray) -> Integers:
     return np.rint(matrix).astype(np.int64)
+
+
+def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
+    """Equal noise on every answer, every cell, or every interval of a tree."""
+
+    def entry(
+        suffix: str, what: str, unfit: Refusal, strategy: Callable[..., Candidate]
+    ) -> CentralMechanism:
+        def plan(problem: CentralProblem) -> Proposal:
+            terms, sizes, norm = problem.terms, problem.sizes, problem.norm
+            found = strategy(terms, sizes, norm, problem.neighbours, problem.order)
+            return found.proposal(problem.privacy)
+
+        return CentralMechanism(
+            noise + suffix,
+            f"the same {noise.capitalize()} noise on every {what}",
+            lambda problem: refuses(problem) or unfit(problem),
+            plan,
+            baseline=True,
+        )
+
+    return [
+        entry("", "answer", lambda p: refuses_direct(p.terms), direct_strategy),
+        entry("-cells", "cell", lambda p: refuses_cells(p.terms, p.sizes), cells_strategy),
+        entry("-tree", "interval of a tree", lambda p: refuses_tree(p.terms), tree_strategy),
+    ]
+
+
+BASELINES = (*_entries("gaussian", refuses_gaussian), *_entries("laplace", refuses_laplace))

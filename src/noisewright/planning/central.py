@@ -14,9 +14,11 @@ import numpy.typing as npt
 from noisewright import __version__
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Table
+from noisewright.central.blocks.block_mechanism import BlockMechanism
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import mean_error, query_variances
-from noisewright.central.gaussian.products import Planned, as_one_axis
+from noisewright.central.gaussian.products import as_one_axis
+from noisewright.central.problem import Proposal
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, refusing
 from noisewright.estimate.intervals import (
@@ -59,7 +61,7 @@ class CentralPlan:
     privacy: Privacy
     mechanism: str
     norm: float
-    planned: Planned
+    planned: Proposal
     seconds: float = 0.0
     counter: Counter | None = None
 
@@ -71,7 +73,9 @@ class CentralPlan:
     @property
     def strategy(self) -> BlockStrategy:
         """The integer blocks that are measured."""
-        return self.planned.strategy
+        mechanism = self.planned.mechanism
+        assert isinstance(mechanism, BlockMechanism)
+        return mechanism.strategy
 
     @cached_property
     def terms(self) -> list[Term]:
@@ -172,7 +176,7 @@ class CentralPlan:
     def unit_error(self) -> float:
         """The plan's own error per unit of noise at sensitivity one."""
         least = self.noise_deviation
-        return self.achieved / least if least else self.planned.unit_value
+        return self.achieved / least if least else self.planned.value or 0.0
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -228,7 +232,7 @@ class CentralPlan:
     @property
     def lower_bound(self) -> float | None:
         """What no linear strategy under this noise can go below, in the plan's own error."""
-        bound = self.planned.unit_bound
+        bound = self.planned.bound
         if bound is None or self._planned_for is not None:
             return None
         return bound * self.noise_deviation or None  # no noise at all, at a vast ε, has no bound
@@ -250,9 +254,9 @@ class CentralPlan:
 
     def _loss(self, achieved: float) -> float | None:
         """Relative cost of the integer grid in the plan's own error."""
-        if self._planned_for is not None:
+        if self._planned_for is not None or self.planned.value is None:
             return None
-        return achieved / (self.planned.unit_value * self._unit_noise_deviation()) - 1
+        return achieved / (self.planned.value * self._unit_noise_deviation()) - 1
 
     def release(self, data: Any, *, counter: Counter | None = None) -> Release:
         """Measure, add fresh noise from the operating system, answer. Each call spends the budget.

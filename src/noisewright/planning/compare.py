@@ -72,7 +72,7 @@ def compare_central(
     if not plans:
         reasons = "; ".join(f"{row.mechanism}: {row.refusal}" for row in refused)
         raise InvalidParameter("workload", asked.brief(), f"is planned by no mechanism: {reasons}")
-    known = [p.planned.unit_bound or 0.0 for p, _ in plans if p.lower_bound is not None]
+    known = [p.planned.bound or 0.0 for p, _ in plans if p.lower_bound is not None]
     plans.sort(key=lambda pair: pair[0].achieved)
     return [_row(plan, max(known, default=None), seconds) for plan, seconds in plans] + refused
 

@@ -77,8 +77,8 @@ def _weighed(plan: CentralPlan, targets: Sequence[Target]) -> CentralPlan:
     made = replace(plan, mechanism=weighed.mechanism, planned=weighed.planned)
     planned = replace(
         weighed.planned,
-        unit_value=made.unit_error,
-        unit_bound=plan.planned.unit_bound,
+        value=made.unit_error,
+        bound=plan.planned.bound,
         certificate=plan.planned.certificate,
         status="tables weighed by their targets",
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
-from noisewright.central.gaussian.products import Planned
-from noisewright.central.registry import CENTRAL, CentralProblem
+from noisewright.central.problem import CentralProblem, Proposal
+from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan, check_answerable
@@ -98,8 +99,9 @@ def plan_central(
 
 def _certified(plans: Sequence[CentralPlan]) -> float:
     """The smallest error of these plans over the highest bound that any of them proved."""
-    bound = max(made.planned.unit_bound or 0.0 for made in plans)
-    return min(made.planned.unit_value for made in plans) / bound if bound else float("inf")
+    bound = max(made.planned.bound or 0.0 for made in plans)
+    values = [made.planned.value for made in plans if made.planned.value is not None]
+    return min(values, default=inf) / bound if bound else inf
 
 
 def _preferred(plans: Sequence[CentralPlan]) -> CentralPlan:
@@ -117,13 +119,13 @@ def _preferred(plans: Sequence[CentralPlan]) -> CentralPlan:
 
 def with_best_bound(made: CentralPlan, plans: Sequence[CentralPlan]) -> CentralPlan:
     """The plan with the highest bound that any of these plans for the same workload proved."""
-    known = [p.planned for p in plans if p.planned.unit_bound is not None]
+    known = [p.planned for p in plans if p.planned.bound is not None]
     same = [p for p in known if p.neighbours == made.planned.neighbours]
     if not same:
         return made
-    tightest = max(same, key=lambda p: p.unit_bound or 0.0)
-    bound, certificate = tightest.unit_bound, tightest.certificate
-    return replace(made, planned=replace(made.planned, unit_bound=bound, certificate=certificate))
+    tightest = max(same, key=lambda p: p.bound or 0.0)
+    bound, certificate = tightest.bound, tightest.certificate
+    return replace(made, planned=replace(made.planned, bound=bound, certificate=certificate))
 
 
 def central_problem(
@@ -145,7 +147,7 @@ def central_problem(
     return problem
 
 
-def problem_plan(problem: CentralProblem, mechanism: str, planned: Planned) -> CentralPlan:
+def problem_plan(problem: CentralProblem, mechanism: str, planned: Proposal) -> CentralPlan:
     """The plan that a mechanism's strategy makes."""
     return CentralPlan(
         problem.workload,

@@ -13,8 +13,9 @@ import numpy as np
 
 from noisewright import __version__
 from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.block_mechanism import BlockMechanism
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.gaussian.products import Planned
+from noisewright.central.problem import Proposal
 from noisewright.domain import Domain
 from noisewright.errors import FileFormatError, InvalidParameter, refusing
 from noisewright.files import replacing
@@ -147,8 +148,8 @@ def save_central(plan: CentralPlan, path: str | Path) -> None:
         "mechanism": plan.mechanism,
         "norm": "inf" if plan.norm == np.inf else plan.norm,
         "strategy": _encode_strategy(plan.strategy, arrays),
-        "unit_value": plan.planned.unit_value,
-        "unit_bound": plan.planned.unit_bound,
+        "unit_value": plan.planned.value,
+        "unit_bound": plan.planned.bound,
         "certificate": plan.planned.certificate,
         "status": plan.planned.status,
         "bound_neighbours": plan.planned.neighbours,
@@ -160,8 +161,10 @@ def save_central(plan: CentralPlan, path: str | Path) -> None:
 def _load_central(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> CentralPlan:
     from noisewright.planning.central import CentralPlan
 
-    planned = Planned(
-        _decode_strategy(header["strategy"], arrays),
+    privacy = Privacy.from_dict(header["privacy"])
+    strategy = _decode_strategy(header["strategy"], arrays)
+    planned = Proposal(
+        BlockMechanism(strategy, privacy),
         stored_positive(header, "unit_value"),
         None if header["unit_bound"] is None else stored_number(header, "unit_bound"),
         stored_text(header, "certificate"),
@@ -173,13 +176,13 @@ def _load_central(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Cen
         workload=decode_workload(header["workload"], arrays),
         domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
         sizes=stored_sizes(header["sizes"]),
-        privacy=Privacy.from_dict(header["privacy"]),
+        privacy=privacy,
         mechanism=stored_text(header, "mechanism"),
         norm=norm,
         planned=planned,
         seconds=stored_number(header, "seconds"),
     )
-    cells = {plan.workload.size, prod(plan.sizes), prod(planned.strategy.sizes)}
+    cells = {plan.workload.size, prod(plan.sizes), prod(strategy.sizes)}
     cells |= set() if plan.domain is None else {plan.domain.size}
     if len(cells) > 1:
         raise FileFormatError("the plan's parts are over different cells; plan again")

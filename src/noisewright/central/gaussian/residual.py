@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -16,62 +15,29 @@ import numpy as np
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.grid import USUAL_BITS, contrast_bits
-from noisewright.central.blocks.variance import unit_error
+from noisewright.central.blocks.variance import JOINT_LIMIT, unit_error
+from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.mixed import MixedDesign, design
 from noisewright.central.gaussian.product_bounds import lower_bound
 from noisewright.central.gaussian.product_families import compile_family
-from noisewright.central.gaussian.products import Planned, fine_grid
+from noisewright.central.gaussian.products import DENSE_CELLS, fine_grid
 from noisewright.central.gaussian.replaced import FREE_NOISE, replaced_design, replaced_precisions
 from noisewright.central.gaussian.reweight import reweight
+from noisewright.central.problem import (
+    CentralMechanism,
+    CentralProblem,
+    Proposal,
+    as_counts,
+    is_counts,
+    refuses_gaussian,
+)
 from noisewright.norm.residual_basis import residual_plan
-from noisewright.workload import Identity, Stack, Total, Weighted, Workload, kron
+from noisewright.workload import Identity, kron
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
 
 _MOST_BITS = 14
-_MOST_TABLES = 500_000
-
-
-def is_counts(terms: Sequence[Term]) -> bool:
-    """Whether every term is a table of plain counts."""
-    return all(
-        term.factors is not None and all(isinstance(f, Identity) for f in term.factors)
-        for term in terms
-    )
-
-
-def as_counts(terms: Sequence[Term]) -> list[Term] | None:
-    """All tables of counts that the terms ask for, totals over some attributes told apart.
-
-    None where anything else is asked. Rows may come in another order: for planning only.
-    """
-    found: list[Term] = []
-    for term in terms:
-        if term.factors is None:
-            return None
-        choices = [_choices(factor) for factor in term.factors]
-        if not all(choices) or len(found) + prod(map(len, choices)) > _MOST_TABLES:
-            return None
-        for chosen in product(*choices):
-            pairs = zip(term.attributes, term.factors, chosen, strict=True)
-            kept = [(i, Identity(factor.size)) for i, factor, (_, whole) in pairs if not whole]
-            attributes, factors = tuple(i for i, _ in kept), tuple(f for _, f in kept)
-            weight = term.weight * prod(w for w, _ in chosen)
-            inner = kron(list(factors)) if factors else Total(1)
-            found.append(Term(weight, attributes, inner, factors))
-    return found
-
-
-def _choices(factor: Workload) -> list[tuple[float, bool]]:
-    """Weighted counts (False) and totals (True) that a one-attribute workload stacks; or none."""
-    if isinstance(factor, Weighted):
-        return [(factor.weight * weight, whole) for weight, whole in _choices(factor.inner)]
-    if isinstance(factor, Stack):
-        parts = [_choices(part) for part in factor.parts]
-        return [choice for part in parts for choice in part] if all(parts) else []
-    if isinstance(factor, Identity | Total):
-        return [(1.0, isinstance(factor, Total))]
-    return []
+_MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +71,9 @@ def interaction_strategy(
     terms: Sequence[Term],
     sizes: tuple[int, ...],
     norm: float,
-    certified: Certified | None = None,
+    start: Certified | None = None,
     neighbours: str = "add-remove",
-) -> Planned:
+) -> Candidate:
     """The strategy of independent interaction blocks, with its certificate.
 
     The best linear strategy at every norm for tables of counts, up to the solver's tolerance; near
@@ -116,7 +82,7 @@ def interaction_strategy(
     counts = as_counts(terms)
     if counts is not None:
         return _counts(counts, sizes, norm, neighbours)
-    found = certified or certified_design(terms, sizes, norm, neighbours)
+    found = start or certified_design(terms, sizes, norm, neighbours)
     planned = _mixed(found) if neighbours == "add-remove" else _replaced(found, terms, norm)
     if all(term.factors is not None for term in terms):
         return planned
@@ -132,23 +98,23 @@ def as_product(term: Term, sizes: Sequence[int]) -> Term:
     return Term(weight, term.attributes, kron(list(factors)), factors)
 
 
-def _restated(planned: Planned, terms: Sequence[Term], norm: float) -> Planned:
+def _restated(planned: Candidate, terms: Sequence[Term], norm: float) -> Candidate:
     """Value for the queries really asked; the bound is that of the products among them."""
     products = [term for term in terms if term.factors is not None]
     bound = None
     if products:
         sizes, neighbours = planned.strategy.sizes, planned.neighbours
-        known = interaction_strategy(products, sizes, norm, None, neighbours).unit_bound
+        known = interaction_strategy(products, sizes, norm, None, neighbours).bound
         share = sum(t.queries for t in products) / sum(t.queries for t in terms)
         bound = None if known is None else known * share ** (1 / norm)
     value = unit_error(planned.strategy, terms, norm, 2, planned.neighbours)
-    return replace(planned, unit_value=value, unit_bound=bound)
+    return replace(planned, value=value, bound=bound)
 
 
-def _mixed(found: Certified) -> Planned:
+def _mixed(found: Certified) -> Candidate:
     design_ = found.design
     pairs = zip(design_.family.blocks, design_.shares, strict=True)
-    return Planned(
+    return Candidate(
         _strategy(design_, [design_.noise(block, share) for block, share in pairs]),
         found.value,
         found.bound,
@@ -158,7 +124,7 @@ def _mixed(found: Certified) -> Planned:
     )
 
 
-def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Planned:
+def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Candidate:
     """For replaced people: the better of two sorts of axes, and the better of their bounds."""
     other = replaced_design(found.design, found.bits)
     designs = [found.design] if other is None else [found.design, other]
@@ -170,7 +136,7 @@ def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Planned:
         bound = max(found.bound, lower_bound(other, "replace-one"))
     if any(term.factors is None for term in terms):
         bound = None  # it is of the cells that stand in for queries which are no product
-    return Planned(
+    return Candidate(
         strategies[best],
         values[best],
         bound,
@@ -206,7 +172,9 @@ def _unit_scaled(strategy: BlockStrategy) -> BlockStrategy:
     return replace(strategy, blocks=blocks)
 
 
-def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str) -> Planned:
+def _counts(
+    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str
+) -> Candidate:
     """Noise from the exact solution: a block's projection has covariance σ_T² on cells."""
     tables, weights = [t.attributes for t in terms], [t.weight for t in terms]
     solved = residual_plan(sizes, tables, weights, norm, neighbours=neighbours)
@@ -221,7 +189,7 @@ def _counts(terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbou
     if neighbours == "replace-one":
         value *= strategy.sensitivity(2, neighbours)
         strategy = _unit_scaled(strategy)
-    return Planned(
+    return Candidate(
         strategy,
         value,
         solved.lower_bound,
@@ -245,3 +213,50 @@ def _strategy(found: MixedDesign, noises: Sequence[float] | FloatArray) -> Block
         multiplier = fine_grid(factors)
         blocks.append(Block(attributes, factors, float(noise) * multiplier, multiplier))
     return BlockStrategy(found.family.sizes, tuple(blocks))
+
+
+def certified(problem: CentralProblem) -> Certified:
+    """The design that several mechanisms start from, and its bound."""
+    return certified_design(
+        problem.shifted_terms, problem.sizes, problem.norm, problem.neighbours, problem.grid_bits
+    )
+
+
+def _refuses(problem: CentralProblem) -> str | None:
+    if reason := refuses_gaussian(problem):
+        return reason
+    if not problem.by_tables:
+        return f"some queries are no product over attributes and see over {JOINT_LIMIT} cells"
+    if problem.neighbours == "replace-one":  # the total is public, whatever the product
+        return None
+    if len(problem.sizes) < 2:
+        return "there is one attribute only; a dense strategy is the best linear one"
+    if _found_by_factors(problem):
+        return "of a single product the best linear strategy is found factor by factor"
+    return None
+
+
+def _found_by_factors(problem: CentralProblem) -> bool:
+    """Whether one product is asked whose factors can all be measured finely enough."""
+    if not problem.single_product:
+        return False
+    (term,) = problem.terms
+    if is_counts(problem.terms):
+        return max((f.size for f in term.factors or ()), default=1) <= DENSE_CELLS
+    return not problem.counts and len(term.attributes) < _MANY_FACTORS
+
+
+def _plan(problem: CentralProblem) -> Proposal:
+    known = None if problem.counts else problem.once(certified)
+    found = interaction_strategy(
+        problem.shifted_terms, problem.sizes, problem.norm, known, problem.neighbours
+    )
+    return found.proposal(problem.privacy)
+
+
+RESIDUAL = CentralMechanism(
+    "residual",
+    "tables over many attributes: independent noise on every interaction",
+    _refuses,
+    _plan,
+)

@@ -23,9 +23,12 @@ from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block, Table
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.grid import USUAL_BITS, bits_each
+from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.mixed import MixedDesign, exchangeable
-from noisewright.central.gaussian.product_families import Family
-from noisewright.central.gaussian.products import Planned
+from noisewright.central.gaussian.product_families import Family, compile_family
+from noisewright.central.gaussian.residual import certified
+from noisewright.central.gaussian.unions import refuses_union
+from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
 from noisewright.norm.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
@@ -70,14 +73,14 @@ def shared_basis(
     norm: float,
     bound: float,
     total_bits: int = USUAL_BITS,
-) -> Planned:
+) -> Candidate:
     """The best row weights in the basis of a design, and the strategy that measures so."""
     problem = SharedProblem.of(design, terms, total_bits)
     start = Weights(None, problem.product_weights())
     steps = max(20, min(_STEPS, _WORK // max(problem.rows if norm > 2 else 0, problem.columns)))
     found = solve(problem, norm, tolerance=_SETTLED, iterations=steps, start=start)
     value = found.upper * design.family.queries ** (-1 / norm)
-    return Planned(
+    return Candidate(
         problem.strategy(problem.precisions(found.primal)),
         value,
         bound,
@@ -266,3 +269,28 @@ def _turned(design: MixedDesign, group: int, bits: int) -> Basis:
     rows = vectors.T @ axis.contrasts.astype(np.float64)
     scales = 2.0**bits / np.abs(rows).max(axis=1, keepdims=True)
     return Basis(Axis(np.rint(rows * scales).astype(np.int64)), False)
+
+
+def _refuses(problem: CentralProblem) -> str | None:
+    if reason := refuses_union(problem):
+        return reason
+    if problem.neighbours != "add-remove":
+        return "rows of different weights are planned for add-remove neighbours only"
+    if problem.counts:
+        return "for tables of counts interactions are the best linear strategy"
+    return refuses_shared(compile_family(problem.sizes, problem.terms), problem.norm)
+
+
+def _plan(problem: CentralProblem) -> Proposal:
+    start = problem.once(certified)
+    bits = problem.grid_bits
+    found = shared_basis(problem.terms, start.design, problem.norm, start.bound, bits)
+    return found.proposal(problem.privacy)
+
+
+SHARED_BASIS = CentralMechanism(
+    "shared-basis",
+    "unions of products: one basis, every row of it with noise of its own",
+    _refuses,
+    _plan,
+)

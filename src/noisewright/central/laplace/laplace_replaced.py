@@ -20,7 +20,8 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.gaussian.products import Planned, as_one_axis, fine_grid
+from noisewright.central.candidate import Candidate
+from noisewright.central.gaussian.products import as_one_axis, fine_grid
 from noisewright.central.gaussian.replaced import PAIR_CELLS
 from noisewright.central.laplace.pure_bound import LARGEST, pure_bound
 from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
@@ -111,13 +112,13 @@ def _signed_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
 
 def replaced_laplace(
     asked: Workload, sizes: tuple[int, ...], norm: float, largest: float = inf
-) -> Planned:
+) -> Candidate:
     """A strategy over all cells for replaced people, with an L1 distance of at most `largest`."""
     found = signed_identity(asked.gram(), tuple(n for n in sizes if n > 1))
     strategy = _on_grid(found, largest)
     value = unit_error(strategy, [as_one_axis(asked)], norm, 1, "replace-one")
     bound, name = replaced_bound(asked, norm)
-    return Planned(strategy, value, bound, name, "best of several starts", "replace-one")
+    return Candidate(strategy, value, bound, name, "best of several starts", "replace-one")
 
 
 def _on_grid(found: WeightedIdentity, largest: float) -> BlockStrategy:

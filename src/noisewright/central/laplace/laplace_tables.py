@@ -20,10 +20,11 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.overlap import Table, subsets
 from noisewright.central.blocks.variance import unit_error
+from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.product_families import Family, Indices, compile_family
-from noisewright.central.gaussian.products import Planned
-from noisewright.central.gaussian.residual import as_counts, as_product, interaction_strategy
+from noisewright.central.gaussian.residual import as_product, interaction_strategy
 from noisewright.central.laplace.weighted_products import L2_BOUND
+from noisewright.central.problem import as_counts
 from noisewright.errors import TooLarge
 from noisewright.workload.base import FloatArray
 from noisewright.workload.terms import Term
@@ -40,7 +41,7 @@ _RAISED = (0.03, 0.3)
 _LARGEST_NORM = 128.0  # stands for the maximum
 
 
-def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Planned:
+def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Candidate:
     """Weighted whole tables for product queries; the best of several starts."""
     asked = as_counts(terms) or [as_product(term, sizes) for term in terms]
     family = compile_family(sizes, asked)
@@ -50,10 +51,10 @@ def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 
     starts += [np.array([1.0 if t in set(c) else 1e-4 for t in tables]) for c in covers if c]
     weights = _best_weights(TablesObjective(family, tables), starts, norm)
     strategy = _as_strategy(sizes, tables, _pruned(weights, tables, family.blocks))
-    return Planned(
+    return Candidate(
         strategy,
         unit_error(strategy, terms, norm, 1),
-        interaction_strategy(terms, sizes, norm).unit_bound,
+        interaction_strategy(terms, sizes, norm).bound,
         L2_BOUND,
         f"{len(strategy.blocks)} of {len(tables)} candidate tables measured",
     )

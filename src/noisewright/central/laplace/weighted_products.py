@@ -17,7 +17,8 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import mean_error
-from noisewright.central.gaussian.products import Planned, as_one_axis, fine_grid
+from noisewright.central.candidate import Candidate
+from noisewright.central.gaussian.products import as_one_axis, fine_grid
 from noisewright.central.laplace.merged_cells import MergedCells, merged_cells
 from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
 from noisewright.central.laplace.pure_bound import pure_bound
@@ -73,7 +74,7 @@ class Factor:
 
 def laplace_product(
     term: Term, sizes: tuple[int, ...], norm: float, largest: float = inf, bounded: bool = True
-) -> Planned:
+) -> Candidate:
     """A strategy for one product of workloads: factor by factor, or over all cells at once.
 
     Its integers are as fine as an L1 sensitivity of at most `largest` allows. A lower bound for
@@ -89,11 +90,11 @@ def laplace_product(
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
-    planned = Planned(strategy, term.weight * error, None, "none", _STATUS)
+    planned = Candidate(strategy, term.weight * error, None, "none", _STATUS)
     if not bounded:
         return planned
     bound, name = _bound(term.factors, norm)
-    return replace(planned, unit_bound=term.weight * bound, certificate=name)
+    return replace(planned, bound=term.weight * bound, certificate=name)
 
 
 def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) -> Factor:

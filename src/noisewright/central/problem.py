@@ -1,0 +1,198 @@
+"""What a central mechanism plans for, what it proposes, and how it enters the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from noisewright.central.blocks.grid import grid_bits
+from noisewright.central.blocks.variance import JOINT_LIMIT
+from noisewright.central.mechanism import Mechanism
+from noisewright.domain import Domain
+from noisewright.norm.factorization import without_offsets
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import calibrate
+from noisewright.solution import settled
+from noisewright.workload import Explicit, Identity, Stack, Total, Weighted, Workload, kron
+from noisewright.workload.terms import Term, terms
+
+_FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
+_MOST_TABLES = 500_000
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, eq=False)
+class CentralProblem:
+    """What a central mechanism plans for."""
+
+    workload: Workload
+    sizes: tuple[int, ...]
+    privacy: Privacy
+    norm: float
+    domain: Domain | None = None
+    _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def neighbours(self) -> str:
+        """What one person may change."""
+        return self.privacy.neighbours
+
+    @property
+    def order(self) -> int:
+        """The norm of sensitivity that the noise for this budget needs."""
+        return 1 if self.privacy.kind == "pure" else 2
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """The workload on marginal tables."""
+        return terms(self.workload, self.sizes)
+
+    @cached_property
+    def shifted_terms(self) -> list[Term]:
+        """The same for strategies that know the total: where it is public, constants are free."""
+        public = self.neighbours == "replace-one"
+        return terms(without_offsets(self.workload), self.sizes) if public else self.terms
+
+    @property
+    def single_product(self) -> bool:
+        """Whether one product over attributes is asked."""
+        return len(self.terms) == 1 and self.terms[0].factors is not None
+
+    @property
+    def by_tables(self) -> bool:
+        """Whether every query is a product over attributes, or sees few cells."""
+        return all(t.factors is not None or t.inner.size <= JOINT_LIMIT for t in self.terms)
+
+    @cached_property
+    def counts(self) -> bool:
+        """Whether only tables of counts are asked, however they are written."""
+        return as_counts(self.terms) is not None
+
+    @property
+    def zero(self) -> bool:
+        """Whether every answer is zero, whatever the data."""
+        return isinstance(self.workload, Explicit) and not self.workload.column_norms(1).any()
+
+    @property
+    def only_totals(self) -> bool:
+        """Whether nothing but the number of people is asked."""
+        if self.workload.queries * self.workload.size <= _FEW_ENTRIES:
+            return not np.ptp(self.workload.dense(), axis=1).any()
+        tables = as_counts(self.terms)
+        return tables is not None and not any(
+            self.sizes[i] > 1 for table in tables for i in table.attributes
+        )
+
+    @cached_property
+    def grid_bits(self) -> int:
+        """Bits of all integer factors together with which the budget's noise can be drawn."""
+        return grid_bits(calibrate(self.privacy, l2=1.0).scale)
+
+    def once(self, compute: Callable[[CentralProblem], _Result]) -> _Result:
+        """What several mechanisms start from, computed for the first of them."""
+        if compute not in self._results:
+            self._results[compute] = compute(self)
+        result: _Result = self._results[compute]
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A mechanism ready to measure, and what is known of the best linear one.
+
+    `value` is its error per unit of noise, the p-th mean over queries of ‖R_i‖·‖A‖ before rounding
+    to integers (None where noise has no unit); `bound` bounds it from below for every
+    factorization (None where no bound is known). Both are for the sensitivity of `neighbours`.
+    """
+
+    mechanism: Mechanism
+    value: float | None
+    bound: float | None
+    certificate: str
+    status: str
+    neighbours: str
+
+    def __post_init__(self) -> None:
+        """No proposal survives whose value contradicts its bound."""
+        if self.value is not None:
+            value = settled(self.value, self.bound or 0.0, f"strategy ({self.status})")
+            object.__setattr__(self, "value", value)
+
+
+Refusal = Callable[[CentralProblem], str | None]
+
+
+@dataclass(frozen=True)
+class CentralMechanism:
+    """A named way to plan; `refuses` says in words why it cannot, or None.
+
+    A `baseline` is planned when named and listed in comparisons, never chosen by itself. `slow`
+    tells where planning takes minutes.
+    """
+
+    name: str
+    summary: str
+    refuses: Refusal
+    plan: Callable[[CentralProblem], Proposal]
+    baseline: bool = False
+    slow: Callable[[CentralProblem], bool] = lambda _: False
+
+
+def refuses_gaussian(problem: CentralProblem) -> str | None:
+    """Why Gaussian noise does not give this privacy, or None."""
+    pure = problem.privacy.kind == "pure"
+    return "Gaussian noise gives no pure privacy; give a delta or rho" if pure else None
+
+
+def refuses_laplace(problem: CentralProblem) -> str | None:
+    """Why Laplace noise is not for this privacy, or None."""
+    pure = problem.privacy.kind == "pure"
+    return None if pure else "Laplace noise is for pure privacy; leave delta and rho out"
+
+
+def is_counts(terms: Sequence[Term]) -> bool:
+    """Whether every term is a table of plain counts."""
+    return all(
+        term.factors is not None and all(isinstance(f, Identity) for f in term.factors)
+        for term in terms
+    )
+
+
+def as_counts(terms: Sequence[Term]) -> list[Term] | None:
+    """All tables of counts that the terms ask for, totals over some attributes told apart.
+
+    None where anything else is asked. Rows may come in another order: for planning only.
+    """
+    found: list[Term] = []
+    for term in terms:
+        if term.factors is None:
+            return None
+        choices = [_choices(factor) for factor in term.factors]
+        if not all(choices) or len(found) + prod(map(len, choices)) > _MOST_TABLES:
+            return None
+        for chosen in product(*choices):
+            pairs = zip(term.attributes, term.factors, chosen, strict=True)
+            kept = [(i, Identity(factor.size)) for i, factor, (_, whole) in pairs if not whole]
+            attributes, factors = tuple(i for i, _ in kept), tuple(f for _, f in kept)
+            weight = term.weight * prod(w for w, _ in chosen)
+            inner = kron(list(factors)) if factors else Total(1)
+            found.append(Term(weight, attributes, inner, factors))
+    return found
+
+
+def _choices(factor: Workload) -> list[tuple[float, bool]]:
+    """Weighted counts (False) and totals (True) that a one-attribute workload stacks; or none."""
+    if isinstance(factor, Weighted):
+        return [(factor.weight * weight, whole) for weight, whole in _choices(factor.inner)]
+    if isinstance(factor, Stack):
+        parts = [_choices(part) for part in factor.parts]
+        return [choice for part in parts for choice in part] if all(parts) else []
+    if isinstance(factor, Identity | Total):
+        return [(1.0, isinstance(factor, Total))]
+    return []
