@@ -9,7 +9,8 @@ import sys
 import time
 
 import noisewright as nw
-from noisewright.local.choose.cost import ALPHA, best_known
+from noisewright.local.bounds.best import best_bound
+from noisewright.local.choose.cost import ALPHA
 
 
 def main() -> None:
@@ -22,14 +23,12 @@ def main() -> None:
         for epsilon in (0.5, 1.0, 2.0, 3.0, 4.0, 6.0):
             plan = nw.plan(text, nw.Privacy(epsilon=epsilon), model="local")
             start = time.perf_counter()
-            best = best_known(plan.workload, epsilon)
+            best = best_bound(plan.workload, epsilon)
             seconds = time.perf_counter() - start
             needed, trace = plan.sample_complexity(ALPHA), plan.comparison.ratio
-            ratio = needed / best.bound.sample_complexity(ALPHA)
+            ratio = needed / best.sample_complexity(ALPHA)
             shown = f"{trace:.4f}" if trace else "none"
-            line = (
-                f"{text:<18}{epsilon:>4g}{needed:>12,.1f}{shown:>9}{ratio:>9.4f}  {best.proof:<8}"
-            )
+            line = f"{text:<18}{epsilon:>4g}{needed:>12,.1f}{shown:>9}{ratio:>9.4f}  {best.name:<8}"
             print(f"{line} {seconds:.2f}", flush=True)
 
 

@@ -17,7 +17,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-from noisewright.local.optimise.outcome import Optimised
+from noisewright.local.optimise.optimised import Optimised
 from noisewright.local.optimise.ways import optimise
 from noisewright.workload import workload
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.best import certificates
+from noisewright.local.bounds.best import floors
 from noisewright.local.bounds.trace import prior_bound
 from noisewright.planning.local_make import plan_local
 from noisewright.privacy.budget import Privacy
@@ -49,10 +49,10 @@ def check_floors(asked, matrix, epsilon, prior):
     """All floors are at most what the best strategy needs; returns how much that is."""
     worst, mean = optimum(matrix, epsilon), optimum(matrix, epsilon, worst=False)
     assert worst.above - worst.below <= 1e-4 * worst.above  # the oracle knows what it says
-    for floor in certificates(asked, epsilon, table_gram(asked)):
-        assert floor.bound.variance <= worst.above * (1 + TINY), floor.proof
-        if floor.proof == "trace":  # proved with people spread evenly
-            assert floor.bound.variance <= mean.above * (1 + TINY)
+    for floor in floors(asked, epsilon, table_gram(asked)):
+        assert floor.variance <= worst.above * (1 + TINY), floor.name
+        if floor.name == "trace":  # proved with people spread evenly
+            assert floor.variance <= mean.above * (1 + TINY)
     assert prior_bound(asked, epsilon, prior).variance <= worst.above * (1 + TINY)
     return worst
 

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.offsets import Nothing, without_offsets
-from noisewright.local.bounds.best import certificates
-from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior, proven_ratio
+from noisewright.local.bounds import best
+from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior
 from noisewright.local.choose.cost import LocalComparison
 from noisewright.local.fixedpoint import exponential
 from noisewright.local.histogram.response import RandomizedResponse
@@ -26,7 +26,7 @@ from noisewright.workload.atoms import Explicit
 
 
 def floors(asked, epsilon):
-    return {c.proof: c.bound.variance for c in certificates(asked, epsilon, table_gram(asked))}
+    return {bound.name: bound.variance for bound in best.floors(asked, epsilon, table_gram(asked))}
 
 
 @pytest.mark.parametrize("constant", [1.0, 1e7, -1e8])
@@ -143,12 +143,12 @@ def test_rows_that_once_broke_the_planner_are_planned():
 
 def test_no_result_survives_below_its_floor():
     found = optimise(workload("prefix:4"), 1.0, effort="low", cache=False)
-    with pytest.raises(NoisewrightError, match="internal error"):
+    with pytest.raises(Contradiction, match="please report"):
         replace(found, lower_bound=found.value * 1.001)
     analysis = Analysis(RandomizedResponse(4, 1.0), workload("prefix:4"))
-    false = LowerBound(analysis.worst_case * 1.001, 0.0, 4, 4)
-    with pytest.raises(NoisewrightError, match="internal error"):
+    false = LowerBound(variance=analysis.worst_case * 1.001, mean_square=0.0, size=4, queries=4)
+    with pytest.raises(Contradiction, match="please report"):
         LocalComparison.of("randomized-response", 1.0, analysis, false, 0.0)
-    with pytest.raises(NoisewrightError, match="internal error"):
-        proven_ratio(float("nan"), 1.0)
-    assert proven_ratio(1.0, -3.0) is None
+    with pytest.raises(Contradiction, match="please report"):
+        false.ratio(float("nan"))
+    assert replace(false, variance=-3.0).ratio(1.0) is None

@@ -53,7 +53,9 @@ def test_every_strategy_is_exactly_private_two_valued_and_as_good_as_it_says(tex
     strategy = found.strategy
     assert strategy.loss.epsilon <= strategy.epsilon
     assert strategy.two_valued
-    assert found.lower_bound == pytest.approx(lower_bound(asked, epsilon).variance)
+    floor = max(lower_bound(asked, epsilon).variance, 0.0)
+    assert found.lower_bound == pytest.approx(floor)
+    assert (found.certificate is None) == (floor == 0.0)
     assert found.value >= found.lower_bound * (1 - 1e-9) - 1e-9
     if isinstance(strategy, MatrixStrategy):
         assert (strategy.weights.sum(axis=0) == 1 << 62).all()
@@ -128,6 +130,7 @@ def test_each_objective_is_best_at_its_own():
     assert mean(given.strategy) <= min(mean(worst), mean(average)) * slack
     assert given.objective == "prior"
     assert given.lower_bound == pytest.approx(prior_bound(asked, 1.0, prior).variance)
+    assert given.certificate.name == "prior"
     assert given.ratio >= 1.0
 
 

@@ -108,18 +108,18 @@ def compare_without_curator(
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
+    from noisewright.local.bounds.best import best_bound
     from noisewright.local.choose.candidates import narrowed
-    from noisewright.local.choose.cost import best_known
     from noisewright.report.comparison import draw_comparison
     from noisewright.solution import BoundClass
     from noisewright.workload import workload
 
     with progress("comparing"):
         rows: list[Any] = api.compare(queries, privacy, model="local", domain=domain, **settings)
-        best = best_known(narrowed(workload(queries)), privacy.epsilon)
+        best = best_bound(narrowed(workload(queries)), privacy.epsilon)
     planned = [row for row in rows if row.refusal is None]
     bound_class = BoundClass.UNBIASED if best else None
-    floor = best.bound.sample_complexity(settings["alpha"]) if best else 0.0
+    floor = best.sample_complexity(settings["alpha"]) if best else 0.0
     if chart is not None and planned:
         title = f"People needed for a variance of {settings['alpha']:g} at ε = {privacy.epsilon:g}"
         needed = [(r.mechanism, r.sample_complexity, _ratio(r, floor)) for r in planned]

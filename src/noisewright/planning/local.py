@@ -26,16 +26,13 @@ from noisewright.local.analysis.variances import (
     query_variances,
     sampling_variances,
 )
-from noisewright.local.bounds.best import Certificate
+from noisewright.local.bounds.best import best_bound, even_bound, prior_floor
 from noisewright.local.bounds.trace import LowerBound
 from noisewright.local.choose.cost import (
     ALPHA,
     LocalComparison,
     LocalForecast,
-    best_known,
     check_people,
-    known_bound,
-    prior_floor,
 )
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.client import Client
@@ -145,7 +142,7 @@ class LocalPlan:
     @cached_property
     def bound(self) -> LowerBound | None:
         """What no unbiased linear estimate from an ε-LDP strategy can beat, where it is known."""
-        return None if self.strategy.delta else known_bound(self.workload, self.epsilon)
+        return None if self.strategy.delta else even_bound(self.workload, self.epsilon)
 
     @property
     def plain_workload(self) -> Workload:
@@ -307,9 +304,9 @@ class LocalPlan:
         }
 
     @cached_property
-    def certificate(self) -> Certificate | None:
+    def certificate(self) -> LowerBound | None:
         """The highest bound known on the people that unbiased linear estimates need."""
-        return None if self.strategy.delta else best_known(self.workload, self.epsilon)
+        return None if self.strategy.delta else best_bound(self.workload, self.epsilon)
 
     @cached_property
     def comparison(self) -> LocalComparison:
@@ -322,8 +319,8 @@ class LocalPlan:
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
         best = self.certificate
         prior = best and prior_floor(self.workload, self.epsilon)
-        floor = 0.0 if best is None else best.bound.sample_complexity(ALPHA)
-        certified = None if best is None else best.bound.ratio(self.analysis.worst_case)
+        floor = 0.0 if best is None else best.sample_complexity(ALPHA)
+        certified = None if best is None else best.ratio(self.analysis.worst_case)
         asked: dict[str, Any] = {}
         if self.alpha is not None:
             asked |= {"alpha": self.alpha, "people_needed": self.people_for()}
@@ -334,7 +331,7 @@ class LocalPlan:
             "sample_complexity_prior_bound": prior and prior.sample_complexity(ALPHA),
             "certified_lower_bound": floor or None,
             "certified_ratio": certified,
-            "certificate": best and best.proof,
+            "certificate": best and best.name,
             "privacy": self.privacy.to_dict(),
             "queries": self.workload.queries,
             "size": self.workload.size,

@@ -17,12 +17,12 @@ from math import exp, expm1, sinh
 
 import numpy as np
 
-from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.offsets import squared_norm
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
+from noisewright.solution import BoundClass, Certificate, quotient, settled
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram, MarginalGram
 
@@ -30,12 +30,11 @@ MARGIN = 2.0**-40
 """Share of the numbers in a bound by which it is rounded down: their own rounding, on up to 4096
 cells, is below a quarter of it."""
 
-_SLACK = 1e-9
 _LEAST_SHARE = 1e-12
 
 
-@dataclass(frozen=True)
-class LowerBound:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LowerBound(Certificate):
     """Floors under unbiased linear estimates from any ε-LDP strategy on a workload, per person.
 
     `variance` is the floor under the worst-case variance of all answers together (under the mean
@@ -43,20 +42,17 @@ class LowerBound:
     the second moment exceeds it by: the mean of ‖We_u‖² over that distribution.
     """
 
+    name: str = "trace"
+    bound_class: BoundClass = BoundClass.UNBIASED
     variance: float
     mean_square: float
     size: int
     queries: int
 
     @property
-    def second_moment(self) -> float:
-        """Floor under the second moment of what a person adds."""
-        return self.variance + self.mean_square
-
-    @property
     def objective(self) -> float:
         """Floor under the average-case objective L (for the uniform distribution)."""
-        return self.size * self.second_moment
+        return self.size * (self.variance + self.mean_square)
 
     def sample_complexity(self, alpha: float = 0.01) -> float:
         """Floor under the number of people for a variance of `alpha` per query."""
@@ -64,20 +60,9 @@ class LowerBound:
 
     def ratio(self, variance: float) -> float | None:
         """A strategy's variance over the floor; None where the floor says nothing."""
-        return proven_ratio(variance, self.variance)
-
-
-def proven_ratio(variance: float, floor: float) -> float | None:
-    """What a strategy costs over a proven floor, or None where the floor says nothing.
-
-    A strategy below a floor means that one of the two figures is wrong: no output may hold either.
-    """
-    if not variance >= floor * (1 - _SLACK):
-        raise NoisewrightError(
-            f"internal error: a variance of {variance!r} lies below its proven floor {floor!r}; "
-            f"please report the workload and epsilon"
-        )
-    return variance / floor if floor > 0 else None
+        floor = max(self.variance, 0.0)
+        cost = settled(max(variance, 0.0), floor, "strategy")
+        return quotient(cost, floor) if floor > 0 else None
 
 
 def rounded_down(moment: float, mean_square: float, total: float) -> float:
@@ -110,12 +95,20 @@ def lower_bound(workload: Workload, epsilon: float, gram: Gram | None = None) ->
     return off_the_total(workload, gram, spread)
 
 
-def off_the_total(workload: Workload, gram: Gram, moment: float) -> LowerBound:
+def off_the_total(
+    workload: Workload, gram: Gram, moment: float, proof: str = "trace"
+) -> LowerBound:
     """From a floor under the second moment, less that of the total, which is known."""
     n = workload.size
     together = gram.trace() / n
     floor = rounded_down(moment, max(together - _mean_answer(gram), 0.0), together)
-    return LowerBound(floor, squared_norm(workload) / n, n, workload.queries)
+    return LowerBound(
+        name=proof,
+        variance=floor,
+        mean_square=squared_norm(workload) / n,
+        size=n,
+        queries=workload.queries,
+    )
 
 
 def _mean_answer(gram: Gram) -> float:
@@ -138,7 +131,13 @@ def prior_bound(
     mean_square = max(float(weights @ np.diagonal(centred)), 0.0)
     floor = rounded_down(nuclear**2 / limit, mean_square, float(weights @ np.diagonal(m)))
     asked = float(weights @ workload.gram().diagonal())
-    return LowerBound(floor, asked, workload.size, workload.queries)
+    return LowerBound(
+        name="prior",
+        variance=floor,
+        mean_square=asked,
+        size=workload.size,
+        queries=workload.queries,
+    )
 
 
 def optimised_prior(

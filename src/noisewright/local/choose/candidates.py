@@ -10,7 +10,8 @@ from typing import Any
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.choose.cost import ALPHA, LocalComparison, known_bound
+from noisewright.local.bounds.best import even_bound
+from noisewright.local.choose.cost import ALPHA, LocalComparison
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search
 from noisewright.local.registry import MECHANISMS
@@ -63,7 +64,7 @@ def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = F
 
 
 def _settled(ranked: list[Candidate], problem: LocalProblem) -> bool:
-    bound = known_bound(problem.workload, problem.epsilon)
+    bound = even_bound(problem.workload, problem.epsilon)
     least = min((candidate.worst_case for candidate in ranked), default=inf)
     return bound is not None and least <= _SETTLED * bound.variance
 
@@ -90,7 +91,7 @@ def compare_local(
     asked = narrowed(asked)
     checked_domain(asked, domain)
     problem = LocalProblem.of(asked, privacy, Search.of(search))
-    epsilon, bound = problem.epsilon, known_bound(asked, problem.epsilon)
+    epsilon, bound = problem.epsilon, even_bound(asked, problem.epsilon)
     return [
         LocalComparison(c.mechanism, epsilon, seconds=c.seconds, refusal=c.refusal)
         if c.analysis is None

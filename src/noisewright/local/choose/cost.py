@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.best import PRIOR_CELLS, Certificate, best_certificate
-from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior, proven_ratio
-from noisewright.solution import BoundClass
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.local.bounds.trace import LowerBound
+from noisewright.solution import BoundClass, settled
+from noisewright.workload.base import FloatArray
 
 ALPHA = 0.01
 """The normalised variance at which people are counted unless told otherwise."""
@@ -51,7 +49,7 @@ class LocalComparison:
         """
         bound = None if analysis.strategy.delta else bound
         if bound is not None:
-            proven_ratio(analysis.objective, bound.objective)
+            settled(analysis.objective, max(bound.objective, 0.0), mechanism)
         needed = analysis.sample_complexity(alpha)
         floor = None if bound is None else bound.sample_complexity(alpha)
         return cls(
@@ -75,28 +73,6 @@ class LocalComparison:
     def bound_class(self) -> BoundClass | None:
         """The methods that the lower bounds limit, or None where there are none."""
         return None if self.objective_lower_bound is None else BoundClass.UNBIASED
-
-
-def known_bound(workload: Workload, epsilon: float) -> LowerBound | None:
-    """The lower bound for the uniform distribution, or None where no closed form is known."""
-    try:
-        return lower_bound(workload, epsilon, table_gram(workload))
-    except NoisewrightError:
-        return None
-
-
-def best_known(workload: Workload, epsilon: float) -> Certificate | None:
-    """The highest bound that is quick to find, with its proof, or None where none is known."""
-    return best_certificate(workload, epsilon, table_gram(workload))
-
-
-def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
-    """The highest bound over distributions tried, or None where trying them would take long."""
-    if not 2 <= workload.size <= PRIOR_CELLS:
-        return None
-    even = lower_bound(workload, epsilon)
-    best = optimised_prior(workload, epsilon)[0]
-    return max(even, best, key=lambda bound: bound.variance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.grams import normalised, table_gram
 from noisewright.local.analysis.offsets import without_offsets
-from noisewright.local.bounds.trace import lower_bound, prior_bound
+from noisewright.local.bounds.trace import LowerBound, lower_bound, prior_bound
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.listed.matrix import check_prior
 from noisewright.local.strategy import Strategy
@@ -151,15 +151,20 @@ class Task:
         return True
 
     @cached_property
-    def floor(self) -> float:
-        """The lower bound under it; zero where none is known at this size."""
+    def bound(self) -> LowerBound | None:
+        """What proves a floor under it; None where nothing does at this size."""
         try:
             if self.prior is not None:
                 asked = GramOnly(self.gram, 1)
-                return prior_bound(asked, self.epsilon, self.prior, self.gram).variance
-            return lower_bound(self.workload, self.epsilon, self.gram).variance
+                return prior_bound(asked, self.epsilon, self.prior, self.gram)
+            return lower_bound(self.workload, self.epsilon, self.gram)
         except TooLarge:
-            return 0.0
+            return None
+
+    @property
+    def floor(self) -> float:
+        """The lower bound under it; zero where none is known."""
+        return 0.0 if self.bound is None else max(self.bound.variance, 0.0)
 
 
 def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:

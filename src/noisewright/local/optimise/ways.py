@@ -32,6 +32,7 @@ from noisewright.local.optimise.kept import (
     fingerprint,
     prior_settings,
 )
+from noisewright.local.optimise.optimised import Optimised
 from noisewright.local.optimise.orbits.invariants import (
     Decomposition,
     character_energies,
@@ -47,11 +48,11 @@ from noisewright.local.optimise.ordered.coarse_and_fine import (
     bins_for,
     search_ordered,
 )
-from noisewright.local.optimise.outcome import Optimised
 from noisewright.local.optimise.task import GramOnly, Task
 from noisewright.local.strategy import DENSE_SIZE, Arrays, Strategy
 from noisewright.local.transform.spectrum import centred_spectrum
 from noisewright.parallel import one_thread_if_small
+from noisewright.solution import SLACK, Status
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
@@ -60,7 +61,6 @@ Structure = Literal["auto", "dense", "translations", "ordered"]
 _NEARLY_INVARIANT = 1.01
 _FEWEST_BINS = 8
 _QUICK_SIZE = 16
-_ROUNDING = 1e-6  # an error so much below its bound is no error
 _SMALL, _LITTLE_PRIVACY = 40, 3.0
 
 
@@ -151,7 +151,7 @@ def optimise(
     entry = kept.load(name) if kept is not None else None
     known = None if entry is None else _value(task, entry.strategy)
     if entry is not None and known is not None:
-        return _result(task, entry.strategy, entry.mechanism, known, "cached", control)
+        return _result(task, entry.strategy, entry.mechanism, known, Status.CACHED, control)
     state = None
     if checkpoint is not None:
         saved = Checkpoint(Path(checkpoint), name)
@@ -165,7 +165,7 @@ def optimise(
         raise NoisewrightError("the search ended in a strategy that is not private: report this")
     status = _status(value, control)
     result = _result(task, strategy, mechanism, value, status, control)
-    if kept is not None and status == "finished":
+    if kept is not None and status is Status.FINISHED:
         kept.save(name, strategy, mechanism)
     return result
 
@@ -180,7 +180,7 @@ def _value(task: Task, strategy: Strategy) -> float | None:
         value = task.value(strategy)
     except (NoisewrightError, np.linalg.LinAlgError, ArithmeticError):
         return None
-    return value if task.floor * (1 - _ROUNDING) <= value < np.inf else None
+    return value if task.floor * (1 - SLACK) <= value < np.inf else None
 
 
 Way = Callable[[np.random.Generator, Control, Arrays | None], Strategy]
@@ -244,24 +244,27 @@ def _positive(seconds: float | None) -> float | None:
 
 
 def _result(
-    task: Task, strategy: Strategy, mechanism: str, value: float, status: str, control: Control
+    task: Task, strategy: Strategy, mechanism: str, value: float, status: Status, control: Control
 ) -> Optimised:
+    if not np.isfinite(value):
+        raise OutOfReach("no strategy was found that answers every query; leave the smallest out")
     return Optimised(
-        strategy,
-        mechanism,
-        task.objective,
-        task.unit * value,
-        task.unit * task.floor,
-        status,
-        control.iterations,
-        control.seconds,
+        strategy=strategy,
+        mechanism=mechanism,
+        objective=task.objective,
+        value=task.unit * max(value, 0.0),
+        lower_bound=task.unit * task.floor,
+        certificate=task.bound if task.floor > 0 else None,
+        status=status,
+        iterations=control.iterations,
+        seconds=control.seconds,
     )
 
 
-def _status(value: float, control: Control) -> str:
+def _status(value: float, control: Control) -> Status:
     if control.met(value):
-        return "target reached"
-    return "time limit" if control.expired else "finished"
+        return Status.TARGET_REACHED
+    return Status.TIME_LIMIT if control.expired else Status.FINISHED
 
 
 # --- which way -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.offsets import without_offsets
-from noisewright.local.optimise.outcome import Optimised
+from noisewright.local.optimise.optimised import Optimised
 from noisewright.workload.base import FloatArray, Workload
 
 _ROUNDS = 12
@@ -66,9 +66,13 @@ def optimise_norm(
         variances = np.maximum(found.strategy.query_variances(asked, histogram), 0.0)
         met.append((workload.queries * power_mean(variances, norm / 2), weights, found))
         weights = _answered(weights, variances, norm, step)
-    floor = max(found.lower_bound for _, _, found in met) if norm >= 2 else 0.0
     value, _, best = min(met, key=lambda one: one[0])
-    return replace(best, value=value, lower_bound=floor, objective=f"norm {norm:g}")
+    floor, proof = 0.0, None
+    if norm >= 2:
+        highest = max((found for _, _, found in met), key=lambda found: found.lower_bound)
+        floor, proof = highest.lower_bound, highest.certificate
+    told = f"norm {norm:g}"
+    return replace(best, value=value, lower_bound=floor, certificate=proof, objective=told)
 
 
 def _answered(weights: FloatArray, variances: FloatArray, norm: float, step: int) -> FloatArray:
