@@ -18,9 +18,6 @@ from noisewright.planning.targets import Fit, Target
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Workload, workload
-from noisewright.workload.algebra import Kron
-from noisewright.workload.marginals import Marginals
-from noisewright.workload.spec import Questions
 
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
@@ -48,7 +45,7 @@ def plan(
     (seconds), `seed` and more (see `planning.local_make`) steer the search for the best strategy.
     """
     asked = workload(queries)
-    with one_thread_if_small(_longest_axis(asked)):
+    with one_thread_if_small(max(asked.structure.sizes)):
         made = make.plan(
             asked, privacy, model=model, error=error, mechanism=mechanism, domain=domain, **local
         )
@@ -77,7 +74,7 @@ def plan_for(
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
     norm = make.error_norm(error)
     asked = workload(queries)
-    with one_thread_if_small(_longest_axis(asked)):
+    with one_thread_if_small(max(asked.structure.sizes)):
         found = plan_for_targets(asked, targets, privacy, norm, mechanism, domain)
     return replace(found, plan=_equipped(found.plan))
 
@@ -127,7 +124,7 @@ def compare(
     """Every mechanism of the model side by side, best first; those that refuse come last."""
     make.check_model(model)
     asked = workload(queries)
-    with one_thread_if_small(_longest_axis(asked)):
+    with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
             from noisewright.local.choose.candidates import compare_local
 
@@ -138,17 +135,6 @@ def compare(
 def load(path: str | Path) -> Any:
     """Read a plan saved by `plan.save`."""
     return _equipped(plan_files.load(path))
-
-
-def _longest_axis(asked: Workload) -> int:
-    """Rows of the largest matrix that a search is likely to meet."""
-    if isinstance(asked, Questions):
-        return max(asked.domain.shape)
-    if isinstance(asked, Marginals):
-        return max(asked.sizes)
-    if isinstance(asked, Kron):
-        return max(factor.size for factor in asked.factors)
-    return asked.size
 
 
 def _equipped(made: Any) -> Any:

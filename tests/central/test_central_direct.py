@@ -17,7 +17,7 @@ from noisewright.central.baselines import (
     tree_strategy,
 )
 from noisewright.workload import workload
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 ADDED = "add-remove"
 CASES = {

@@ -29,7 +29,7 @@ from noisewright.central.laplace.weighted_products import laplace_product
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Marginals, Workload, workload
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 LAW = NoiseLaw("discrete-laplace", 300.0)
 

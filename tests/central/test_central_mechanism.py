@@ -19,7 +19,7 @@ from noisewright.privacy.shares import split
 from noisewright.privacy.spend import Gaussian, Laplace
 from noisewright.workload import workload
 from noisewright.workload.measures import COUNT, CentredSum
-from noisewright.workload.terms import Term, terms
+from noisewright.workload.structure import Term, terms
 from oracles.privacy_oracles import SeededSource
 
 BUDGETS = [Privacy(epsilon=1.0), Privacy(epsilon=1.0, delta=1e-6), Privacy(rho=0.5)]

@@ -34,7 +34,7 @@ from noisewright.workload import (
     Workload,
     workload,
 )
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 
 def up_to(bases: list[Workload], ways: int) -> Marginals:

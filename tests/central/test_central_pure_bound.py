@@ -15,7 +15,7 @@ from noisewright.central.laplace.pure_bound import nuclear_bound, pure_bound
 from noisewright.central.laplace.weighted_products import L2_BOUND, laplace_product
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload, workload
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 
 def nuclear(matrix: np.ndarray) -> float:

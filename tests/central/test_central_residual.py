@@ -15,7 +15,7 @@ from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Identity, Marginals, Prefix, Workload, workload
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 LAW = NoiseLaw("rounded-gaussian", 50.0)
 SHARED = Path(os.environ.get("NOISEWRIGHT_SHARED", Path(__file__).parents[3] / "shared"))

@@ -15,7 +15,7 @@ from noisewright.central.blocks.variance import query_variances
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import workload
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 from oracles.blocks import whole_matrix
 
 SIZES = (3, 2, 4)

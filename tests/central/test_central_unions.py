@@ -11,10 +11,9 @@ from noisewright.central.gaussian.commuting import commuting_bound
 from noisewright.central.gaussian.product_families import compile_family
 from noisewright.central.registry import CENTRAL
 from noisewright.norm.factorize import factorize
-from noisewright.planning.make import _inferred
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 from oracles.blocks import whole_matrix
 
 UNIONS = {
@@ -95,7 +94,7 @@ def test_every_way_is_compared_and_bounded() -> None:
 @pytest.mark.parametrize("text", UNIONS.values(), ids=UNIONS)
 def test_commuting_terms_bound_from_below(text: str) -> None:
     asked = workload(text)
-    sizes = _inferred(asked)
+    sizes = asked.structure.sizes
     assert sizes is not None
     family = compile_family(sizes, terms(asked, sizes))
     best = factorize(asked, norm=2)

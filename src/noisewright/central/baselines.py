@@ -17,14 +17,13 @@ from noisewright.central.problem import (
     CentralProblem,
     Proposal,
     Refusal,
-    is_counts,
     refuses_gaussian,
     refuses_laplace,
 )
 from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 LARGEST_FACTOR = 2**20
 """Entries of a factor's own matrix up to which its answers are measured one by one."""
@@ -46,7 +45,8 @@ def refuses_direct(terms: Sequence[Term]) -> str | None:
             if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
                 return "only queries with small integer coefficients are measured one by one"
         return None
-    if len(terms) > 1 and is_counts(terms) and len({t.attributes for t in terms}) == len(terms):
+    apart = len({term.attributes for term in terms}) == len(terms)
+    if len(terms) > 1 and apart and all(term.is_counts for term in terms):
         return None
     return "only one product of queries, or several tables of counts, are measured one by one"
 

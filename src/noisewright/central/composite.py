@@ -19,7 +19,7 @@ from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import Measure
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import COUNT, Measure
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 Integers = npt.NDArray[np.int64]
 Values = npt.NDArray[Any]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
-from math import prod
 from typing import Any, TypeVar
-
-import numpy as np
 
 from noisewright.central.blocks.grid import grid_bits
 from noisewright.central.blocks.variance import JOINT_LIMIT
@@ -19,11 +15,9 @@ from noisewright.norm.factorization import without_offsets
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.solution import settled
-from noisewright.workload import Explicit, Identity, Stack, Total, Weighted, Workload, kron
-from noisewright.workload.terms import Term, terms
+from noisewright.workload import Workload
+from noisewright.workload.structure import Structure, Term, terms
 
-_FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
-_MOST_TABLES = 500_000
 _Result = TypeVar("_Result")
 
 
@@ -49,9 +43,14 @@ class CentralProblem:
         return 1 if self.privacy.kind == "pure" else 2
 
     @cached_property
+    def structure(self) -> Structure:
+        """What is asked over these attributes."""
+        return Structure(self.workload, self.sizes)
+
+    @property
     def terms(self) -> list[Term]:
         """The workload on marginal tables."""
-        return terms(self.workload, self.sizes)
+        return self.structure.terms
 
     @cached_property
     def shifted_terms(self) -> list[Term]:
@@ -69,25 +68,10 @@ class CentralProblem:
         """Whether every query is a product over attributes, or sees few cells."""
         return all(t.factors is not None or t.inner.size <= JOINT_LIMIT for t in self.terms)
 
-    @cached_property
+    @property
     def counts(self) -> bool:
         """Whether only tables of counts are asked, however they are written."""
-        return as_counts(self.terms) is not None
-
-    @property
-    def zero(self) -> bool:
-        """Whether every answer is zero, whatever the data."""
-        return isinstance(self.workload, Explicit) and not self.workload.column_norms(1).any()
-
-    @property
-    def only_totals(self) -> bool:
-        """Whether nothing but the number of people is asked."""
-        if self.workload.queries * self.workload.size <= _FEW_ENTRIES:
-            return not np.ptp(self.workload.dense(), axis=1).any()
-        tables = as_counts(self.terms)
-        return tables is not None and not any(
-            self.sizes[i] > 1 for table in tables for i in table.attributes
-        )
+        return self.structure.counts is not None
 
     @cached_property
     def grid_bits(self) -> int:
@@ -154,45 +138,3 @@ def refuses_laplace(problem: CentralProblem) -> str | None:
     """Why Laplace noise is not for this privacy, or None."""
     pure = problem.privacy.kind == "pure"
     return None if pure else "Laplace noise is for pure privacy; leave delta and rho out"
-
-
-def is_counts(terms: Sequence[Term]) -> bool:
-    """Whether every term is a table of plain counts."""
-    return all(
-        term.factors is not None and all(isinstance(f, Identity) for f in term.factors)
-        for term in terms
-    )
-
-
-def as_counts(terms: Sequence[Term]) -> list[Term] | None:
-    """All tables of counts that the terms ask for, totals over some attributes told apart.
-
-    None where anything else is asked. Rows may come in another order: for planning only.
-    """
-    found: list[Term] = []
-    for term in terms:
-        if term.factors is None:
-            return None
-        choices = [_choices(factor) for factor in term.factors]
-        if not all(choices) or len(found) + prod(map(len, choices)) > _MOST_TABLES:
-            return None
-        for chosen in product(*choices):
-            pairs = zip(term.attributes, term.factors, chosen, strict=True)
-            kept = [(i, Identity(factor.size)) for i, factor, (_, whole) in pairs if not whole]
-            attributes, factors = tuple(i for i, _ in kept), tuple(f for _, f in kept)
-            weight = term.weight * prod(w for w, _ in chosen)
-            inner = kron(list(factors)) if factors else Total(1)
-            found.append(Term(weight, attributes, inner, factors))
-    return found
-
-
-def _choices(factor: Workload) -> list[tuple[float, bool]]:
-    """Weighted counts (False) and totals (True) that a one-attribute workload stacks; or none."""
-    if isinstance(factor, Weighted):
-        return [(factor.weight * weight, whole) for weight, whole in _choices(factor.inner)]
-    if isinstance(factor, Stack):
-        parts = [_choices(part) for part in factor.parts]
-        return [choice for part in parts for choice in part] if all(parts) else []
-    if isinstance(factor, Identity | Total):
-        return [(1.0, isinstance(factor, Total))]
-    return []

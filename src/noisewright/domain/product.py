@@ -151,11 +151,6 @@ class Domain:
             index = index * size + int(cell)
         return index
 
-    def cell_label(self, index: int) -> str:
-        """Return a flat cell in words: `age 18–64, sex F`."""
-        cells = zip(self.attributes, self.unravel(index), strict=True)
-        return ", ".join(f"{attribute.name} {attribute.labels[cell]}" for attribute, cell in cells)
-
     def encode(self, columns: Mapping[str, Any]) -> Codes:
         """Return the flat cell of every row, from one column per attribute."""
         self.require_indexable()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -17,15 +16,10 @@ import numpy.typing as npt
 
 from noisewright.estimate.nonnegative import project_to_total
 from noisewright.workload.base import FloatArray
+from noisewright.workload.structure import interactions
 
 Block = tuple[int, ...]
 """Some attributes, in increasing order."""
-
-
-def subsets(block: Block) -> list[Block]:
-    """All non-empty subsets."""
-    ordered = tuple(sorted(block))
-    return [s for k in range(1, len(ordered) + 1) for s in combinations(ordered, k)]
 
 
 def interaction(tensors: FloatArray, axes: Block) -> FloatArray:
@@ -94,7 +88,7 @@ def _groups(
     for block in tables:
         shapes.setdefault(tuple(sizes[i] for i in block), []).append(block)
     offsets, length = {}, 0
-    for block in sorted({part for table in tables for part in subsets(table)}):
+    for block in sorted({part for table in tables for part in interactions(table)}):
         offsets[block] = length
         length += prod(sizes[i] for i in block)
     largest = max(std.values(), default=0.0) or 1.0
@@ -103,7 +97,7 @@ def _groups(
         values = np.stack([np.ravel(tables[block]) for block in blocks])
         weights = np.array([(largest / (std[block] or largest)) ** 2 for block in blocks])
         parts = []
-        for axes in subsets(tuple(range(len(shape)))):
+        for axes in interactions(tuple(range(len(shape)))):
             cells = prod(shape[k] for k in axes)
             firsts = np.array([offsets[tuple(block[k] for k in axes)] for block in blocks])
             parts.append(

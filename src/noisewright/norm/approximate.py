@@ -25,7 +25,7 @@ from noisewright.norm.problems import DenseProblem
 from noisewright.norm.solver import solve
 from noisewright.solution import SLACK, BoundClass, Certificate, Solution, Status, quotient
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.magnitudes import check_magnitudes
+from noisewright.workload.structure import check_magnitudes
 from noisewright.workload.text import workload as as_workload
 
 TOLERANCE = 1e-4

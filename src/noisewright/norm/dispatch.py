@@ -36,13 +36,14 @@ from noisewright.norm.operators import (
 from noisewright.norm.outward import inward, outward
 from noisewright.norm.problems import DenseProblem, GramProblem
 from noisewright.norm.rowwise import RowwiseProblem
-from noisewright.norm.table_families import attribute_sizes, marginal_family, solve_family
-from noisewright.norm.transitive import LARGEST_TRANSFORM, invariant_axes, solve_invariant
+from noisewright.norm.table_families import solve_family
+from noisewright.norm.transitive import LARGEST_TRANSFORM, solve_invariant
 from noisewright.norm.tridiagonal import PrefixProblem, prefix_gram_inverse, ranges_gram_inverse
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import Marginals, OnAttributes
+from noisewright.workload.structure import invariant_axes
 from noisewright.workload.tensor import column_kron
 
 LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
@@ -180,11 +181,9 @@ def on_attributes(workload: OnAttributes, inner: Part) -> Part:
 @solve_part.register(Stack)
 @solve_part.register(Marginals)
 def _(workload: Workload, settings: Settings) -> Part:
-    family = marginal_family(workload)
+    family = workload.structure.tables
     if family is not None:
-        sizes = attribute_sizes(workload)
-        assert sizes is not None
-        return solve_family(workload, sizes, family, settings)
+        return solve_family(workload, family, settings)
     axes = invariant_axes(workload)
     if settings.norm == 2 and axes is not None and workload.size <= LARGEST_TRANSFORM:
         return solve_invariant(workload, axes)

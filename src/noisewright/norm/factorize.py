@@ -15,7 +15,7 @@ from noisewright.norm.solver import Progress, Weights
 from noisewright.solution import Status
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Workload, check_neighbours
-from noisewright.workload.magnitudes import check_magnitudes
+from noisewright.workload.structure import check_magnitudes
 from noisewright.workload.text import workload as as_workload
 
 TOLERANCE = 5e-7

@@ -18,7 +18,6 @@ from noisewright.norm.certificate import (
 from noisewright.norm.factorization import Factorization
 from noisewright.norm.outward import inward
 from noisewright.norm.prefix import prefix_nuclear_bound
-from noisewright.norm.table_families import attribute_sizes, marginal_family
 from noisewright.workload.algebra import Kron, Weighted
 from noisewright.workload.atoms import Identity, Parity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
@@ -75,8 +74,8 @@ def _schatten(found: Factorization) -> list[Bound]:
 @singledispatch
 def nuclear_norm(workload: Workload) -> float:
     """A number just below the sum of the workload's singular values."""
-    family, sizes = marginal_family(workload), attribute_sizes(workload)
-    if family is not None and sizes is not None:
+    family, sizes = workload.structure.tables, workload.structure.sizes
+    if family is not None:
         weights = np.array([part.weight for part in family])
         tables = [part.attributes for part in family]
         return nuclear_of_marginals(sizes, tables, weights, np.ones(len(family))) * math.sqrt(

@@ -25,7 +25,7 @@ from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
 from noisewright.norm.rowwise import weighted_gram
 from noisewright.norm.solver import Spectrum, Weights, error_norm, solve
-from noisewright.norm.table_families import attribute_sizes, marginal_family, solve_family
+from noisewright.norm.table_families import solve_family
 from noisewright.workload.algebra import Kron, Weighted
 from noisewright.workload.atoms import Atom, Explicit
 from noisewright.workload.base import FloatArray, Workload
@@ -182,9 +182,9 @@ def solve_replace(workload: Workload, settings: Settings) -> Part:
         return on_attributes(workload, solve_replace(workload.inner, settings))
     if isinstance(workload, Explicit):
         return _scaled_pairs(workload, settings)
-    family, sizes = marginal_family(workload), attribute_sizes(workload)
-    if family is not None and sizes is not None:
-        return solve_family(workload, sizes, family, settings)
+    family = workload.structure.tables
+    if family is not None:
+        return solve_family(workload, family, settings)
     if isinstance(workload, Kron) and workload.size > SMALL_PRODUCT:
         return _solve_product(workload, settings)
     _check_pairs(workload)

@@ -24,54 +24,15 @@ from noisewright.norm.operators import (
     uniform,
 )
 from noisewright.norm.residual_basis import ResidualSolution, residual_plan
-from noisewright.workload.algebra import Kron, Stack, Weighted
-from noisewright.workload.atoms import Atom, Identity, Total
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
-from noisewright.workload.marginals import Marginals, OnAttributes, Table
-from noisewright.workload.terms import Term, terms
+from noisewright.workload.marginals import Table
+from noisewright.workload.structure import Term
 
 
-def marginal_family(workload: Workload) -> list[Term] | None:
-    """The workload's tables in the order of its rows, or None when it asks anything else."""
-    sizes = attribute_sizes(workload)
-    if sizes is None:
-        return None
-    parts = [_as_table(part) for part in terms(workload, sizes)]
-    tables = [part for part in parts if part is not None]
-    return tables if len(tables) == len(parts) else None
-
-
-def _as_table(part: Term) -> Term | None:
-    """The term if it is a table of counts; an undivided total or histogram is one as well."""
-    if part.factors is None and isinstance(part.inner, Total):
-        return Term(part.weight, (), Total(1), ())
-    if part.factors is None:
-        return part if isinstance(part.inner, Identity) else None
-    counts = all(isinstance(factor, (Identity, Total)) for factor in part.factors)
-    asked = [i for i, f in zip(part.attributes, part.factors, strict=True) if type(f) is Identity]
-    return Term(part.weight, tuple(asked), part.inner, part.factors) if counts else None
-
-
-def attribute_sizes(workload: Workload) -> tuple[int, ...] | None:
-    """The finest attributes that the workload's own form names."""
-    if isinstance(workload, Weighted):
-        return attribute_sizes(workload.inner)
-    if isinstance(workload, Stack):
-        named = [sizes for part in workload.parts if (sizes := attribute_sizes(part))]
-        return max(named, key=len, default=None)
-    if isinstance(workload, (Marginals, OnAttributes)):
-        return workload.sizes
-    if isinstance(workload, Kron):
-        return tuple(factor.size for factor in workload.factors)
-    return (workload.size,) if isinstance(workload, Atom) else None
-
-
-def solve_family(
-    workload: Workload, sizes: tuple[int, ...], parts: list[Term], settings: Settings
-) -> Part:
+def solve_family(workload: Workload, parts: list[Term], settings: Settings) -> Part:
     """The exact optimum of a family of tables, as one part of a factorization."""
     solution = residual_plan(
-        sizes,
+        workload.structure.sizes,
         [part.attributes for part in parts],
         [part.weight for part in parts],
         settings.norm,

@@ -9,47 +9,10 @@ import numpy as np
 from noisewright.norm.blocks import Invariant, characters
 from noisewright.norm.factorization import Part, uniform_weights
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
-from noisewright.workload.algebra import Kron, Stack, Weighted
-from noisewright.workload.atoms import Identity, Parity, Total
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.marginals import Marginals, OnAttributes
 from noisewright.workload.quadratics import row_quadratics
 
 LARGEST_TRANSFORM = 2**26  # cells
-
-
-def invariant_axes(workload: Workload) -> tuple[int, ...] | None:
-    """Axes along which cyclic shifts leave the workload's Gram matrix unchanged, if it shows any.
-
-    Read from the workload's form alone: counts, totals and parities, their products and stacks.
-    """
-    if isinstance(workload, Weighted):
-        return invariant_axes(workload.inner)
-    if isinstance(workload, Parity):
-        return (2,) * workload.bits
-    if isinstance(workload, (Identity, Total)):
-        return (workload.size,)
-    if isinstance(workload, Marginals):
-        return workload.sizes if workload.is_identity else None
-    if isinstance(workload, OnAttributes):
-        inner = invariant_axes(workload.inner)
-        asked = tuple(workload.sizes[i] for i in workload.attributes)
-        return workload.sizes if inner in (asked, (math.prod(asked),)) else None
-    if isinstance(workload, Kron):
-        axes = [invariant_axes(factor) for factor in workload.factors]
-        return None if None in axes else tuple(n for part in axes if part for n in part)
-    if isinstance(workload, Stack):
-        parts = [(invariant_axes(part), part) for part in workload.parts]
-        finest = max((axes or () for axes, _ in parts), key=len)
-        return finest if all(_fits(axes, part, finest) for axes, part in parts) else None
-    return None
-
-
-def _fits(axes: tuple[int, ...] | None, part: Workload, finest: tuple[int, ...]) -> bool:
-    """Whether shifts along the finest axes leave this part unchanged as well."""
-    inner = part.inner if isinstance(part, Weighted) else part
-    # An undivided histogram or total is unchanged by every permutation of the cells.
-    return axes == finest or isinstance(inner, (Identity, Total))
 
 
 def solve_invariant(workload: Workload, axes: tuple[int, ...]) -> Part:

@@ -45,7 +45,7 @@ from noisewright.privacy.source import ByteSource
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions
-from noisewright.workload.terms import Term, terms
+from noisewright.workload.structure import Term, terms
 
 LEVEL = 0.95
 _SIMULATED_QUERIES = 20_000  # above this many, Šidák's bound replaces simulation

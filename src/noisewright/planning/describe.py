@@ -11,7 +11,7 @@ from noisewright.planning.release import ReleasedTable, term_axes
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions, query_labels
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 
 def plain_workload(workload: Workload) -> Workload:

@@ -26,7 +26,7 @@ from noisewright.errors import DeclarationWarning, OutOfReach, shown
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Explicit, OnAttributes
 from noisewright.workload.base import FloatArray
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 FALSE_ALARMS = 1e-6
 _MOST_CELLS = 2000

@@ -15,17 +15,11 @@ from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan, check_answerable
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import (
-    AllMarginals,
-    Kron,
-    Marginals,
-    OnAttributes,
-    Stack,
-    Weighted,
     Workload,
     workload,
 )
-from noisewright.workload.magnitudes import check_magnitudes
 from noisewright.workload.spec import Questions
+from noisewright.workload.structure import check_magnitudes
 
 _SETTLED = 1.001  # no other mechanism could do visibly better: the search for one can stop
 _CLOSE = 1.25
@@ -135,9 +129,9 @@ def central_problem(
     domain = asked.domain if isinstance(asked, Questions) else domain
     problem = CentralProblem(asked, _sizes(asked, domain), privacy, norm, domain)
     check_magnitudes(asked)
-    if problem.zero:
+    if problem.structure.zero:
         raise InvalidParameter("workload", asked.brief(), "is zero everywhere", "ask for something")
-    if privacy.neighbours == "replace-one" and problem.only_totals:
+    if privacy.neighbours == "replace-one" and problem.structure.only_totals:
         raise InvalidParameter(
             "workload",
             asked.brief(),
@@ -182,21 +176,7 @@ def _sizes(asked: Workload, domain: Domain | None) -> tuple[int, ...]:
                 "match the workload's size to the domain",
             )
         return domain.shape
-    return _inferred(asked) or (asked.size,)
-
-
-def _inferred(asked: Workload) -> tuple[int, ...] | None:
-    """Sizes of attributes that the workload's own structure tells; None where it does not."""
-    if isinstance(asked, Marginals | OnAttributes):
-        return asked.sizes
-    if isinstance(asked, Weighted):
-        return _inferred(asked.inner)
-    if isinstance(asked, Kron | AllMarginals):
-        return tuple(factor.size for factor in asked.factors)
-    if isinstance(asked, Stack):
-        found = {_inferred(part) for part in asked.parts}
-        return found.pop() if len(found) == 1 else None
-    return None
+    return asked.structure.sizes
 
 
 def error_norm(error: str | float) -> float:

@@ -19,9 +19,8 @@ from noisewright.estimate.nonnegative import (
     whole_numbers,
 )
 from noisewright.planning.central import CentralPlan
-from noisewright.workload import Identity, Workload
+from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.terms import Term
 
 Declared = tuple[FloatArray, FloatArray]
 """Sums over cells, one per row, and their declared values."""
@@ -78,7 +77,7 @@ def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) ->
         return None
     start = 0
     for term in plan.terms:
-        if _is_counts(term):
+        if term.is_counts:
             said = answers[start : start + term.queries].sum() / term.weight
             return max(0.0, float(np.rint(said)))
         start += term.queries
@@ -92,7 +91,7 @@ def _tables(
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
     said = [part / t.weight for t, part in zip(plan.terms, np.split(answers, ends), strict=True)]
     errors = [part / t.weight for t, part in zip(plan.terms, np.split(std, ends), strict=True)]
-    counts = {t.attributes: k for k, t in enumerate(plan.terms) if _is_counts(t)}
+    counts = {t.attributes: k for k, t in enumerate(plan.terms) if t.is_counts}
     if total is None:
         total = next((float(said[k].sum()) for k in counts.values()), None)
     people = None if total is None else max(0.0, float(round(total) if integer else total))
@@ -103,7 +102,7 @@ def _tables(
         together = agreeing_tables(plan.sizes, tables, deviations, people, steps=_STEPS)
     pieces = []
     for term, plain, error in zip(plan.terms, said, errors, strict=True):
-        if _is_counts(term) and people is not None:
+        if term.is_counts and people is not None:
             found = together.get(term.attributes, np.array([people]))
         else:
             found = nonnegative_histogram(term.inner, plain, error, people).histogram
@@ -112,10 +111,6 @@ def _tables(
             found = whole_numbers(found, wanted).astype(np.float64)
         pieces.append(term.answers(found))
     return np.concatenate(pieces)
-
-
-def _is_counts(term: Term) -> bool:
-    return term.factors is not None and all(isinstance(f, Identity) for f in term.factors)
 
 
 def only_sums(plan: CentralPlan) -> bool:

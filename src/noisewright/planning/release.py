@@ -16,7 +16,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.files import alone_in, check_writable, write_table, write_text
 from noisewright.workload import Identity, Prefix, Ranges, Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 if TYPE_CHECKING:
     import pandas as pd

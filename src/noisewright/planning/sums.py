@@ -30,7 +30,7 @@ from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import FloatArray
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 if TYPE_CHECKING:
     import pyarrow as pa

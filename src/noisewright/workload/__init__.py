@@ -11,7 +11,6 @@ from noisewright.workload.atoms import (
     Random,
     Ranges,
     Total,
-    from_linear_operator,
 )
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
@@ -33,7 +32,6 @@ __all__ = [
     "Total",
     "Weighted",
     "Workload",
-    "from_linear_operator",
     "kron",
     "stack",
     "workload",

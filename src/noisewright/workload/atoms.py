@@ -32,7 +32,6 @@ from noisewright.workload.tensor import walsh_hadamard
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-    from scipy.sparse.linalg import LinearOperator
 
 
 @dataclass(frozen=True)
@@ -400,8 +399,3 @@ class Random(Explicit):
     def text(self) -> str:
         """Shape and seed."""
         return f"random:{self.queries}x{self.size}:{self.seed}"
-
-
-def from_linear_operator(operator: LinearOperator) -> Explicit:
-    """The workload that a SciPy linear operator stands for, as an explicit matrix."""
-    return Explicit(operator @ np.eye(operator.shape[1]))

@@ -7,6 +7,7 @@ closed form or a fast transform in each subclass; the dense matrix is built only
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,11 +16,10 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 
 if TYPE_CHECKING:
-    from scipy.sparse.linalg import LinearOperator
-
     from noisewright.domain import Domain
     from noisewright.workload.gram import Gram
     from noisewright.workload.spec import Questions
+    from noisewright.workload.structure import Structure
 
 FloatArray = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
@@ -124,23 +124,17 @@ class Workload(ABC):
             )
         return np.asarray(self.matvec(np.eye(self.size)), dtype=np.float64)
 
+    @cached_property
+    def structure(self) -> Structure:
+        """What is asked, over the attributes that the workload's own form names."""
+        from noisewright.workload.structure import Structure, named_sizes
+
+        return Structure(self, named_sizes(self) or (self.size,))
+
     def brief(self) -> str:
         """The text form, shortened for messages."""
         text = self.text()
         return text if len(text) <= 60 else text[:57] + "..."
-
-    def to_linear_operator(self) -> LinearOperator:
-        """This workload as a SciPy linear operator."""
-        from scipy.sparse.linalg import LinearOperator
-
-        return LinearOperator(
-            shape=self.shape,
-            dtype=np.dtype(np.float64),
-            matvec=lambda x: self.matvec(np.ravel(x)),
-            rmatvec=lambda y: self.rmatvec(np.ravel(y)),
-            matmat=self.matvec,
-            rmatmat=self.rmatvec,
-        )
 
     @staticmethod
     def from_spec(source: Any, domain: Domain) -> Questions:

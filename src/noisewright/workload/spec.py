@@ -33,7 +33,7 @@ from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges,
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.predicate import parse_predicate
-from noisewright.workload.terms import Term, terms
+from noisewright.workload.structure import Term
 
 _KINDS = ("cdf", "ranges", "histogram", "marginal", "marginals", "count", "total")
 _ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}
@@ -51,7 +51,7 @@ class Questions(Stack):
 
     def plain_terms(self) -> list[Term]:
         """The terms without their weights, one per named question."""
-        return [replace(term, weight=1.0) for term in terms(self, self.domain.shape)]
+        return [replace(term, weight=1.0) for term in self.structure.terms]
 
     def plain_parts(self) -> list[Workload]:
         """The questions without their weights, each over all cells."""
@@ -59,7 +59,7 @@ class Questions(Stack):
 
     def narrowed(self) -> Questions:
         """The same questions over only those attributes that they ask about."""
-        used = {i for term in terms(self, self.domain.shape) for i in term.attributes}
+        used = {i for term in self.structure.terms for i in term.attributes}
         if not 0 < len(used) < len(self.domain):
             return self
         names = [name for i, name in enumerate(self.domain.names) if i in used]

@@ -24,7 +24,7 @@ from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Gaussian, Laplace, Spend
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import COUNT, Measure
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 _NO_NOISE = 2.0**-30  # in grid steps: every draw is zero
 _CROSS_LIMIT = 2**26

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from noisewright.central.blocks.axes import Axis, Integers
 from noisewright.central.blocks.block import Block, Table, is_identity
-from noisewright.central.blocks.overlap import Components, Overlap, subsets
+from noisewright.central.blocks.overlap import Components, Overlap
 from noisewright.central.blocks.sensitivity import squared_change
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.privacy.law import NoiseLaw
@@ -32,8 +32,8 @@ from noisewright.privacy.rounding import float_above, root_above
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.atoms import Total
 from noisewright.workload.base import FloatArray, check_neighbours, check_order
+from noisewright.workload.structure import Term, subsets
 from noisewright.workload.tensor import apply_along_axes
-from noisewright.workload.terms import Term
 
 _LOST = 1e-6  # relative rounding allowed where a query is measured and comes back
 _PROBES = 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor, log2
 
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 USUAL_BITS = 36
 """Bits of all factors together where a budget asks for noise of scale one."""

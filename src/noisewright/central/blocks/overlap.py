@@ -8,7 +8,6 @@ table S ⊇ T says it with variance ν_S²·Π_{i∈S∖T} n_i, and the estimate
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -16,14 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.workload.base import FloatArray
+from noisewright.workload.structure import subsets
 
 Table = tuple[int, ...]
 Components = dict[Table, FloatArray]
-
-
-def subsets(table: Table) -> list[Table]:
-    """All subsets of a table's attributes, smallest first."""
-    return [t for order in range(len(table) + 1) for t in combinations(table, order)]
 
 
 class Overlap:

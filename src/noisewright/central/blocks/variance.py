@@ -9,15 +9,14 @@ import numpy as np
 
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.overlap import subsets
 from noisewright.errors import TooLarge
 from noisewright.norm.factorization import without_offsets
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
+from noisewright.workload.structure import Term, subsets
 from noisewright.workload.tensor import apply_along_axes, kron_all
-from noisewright.workload.terms import Term
 
 _MOST_QUERIES = 2**28
 

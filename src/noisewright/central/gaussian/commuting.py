@@ -14,8 +14,8 @@ import numpy as np
 
 from noisewright.central.gaussian.product_families import Family
 from noisewright.workload.base import FloatArray
+from noisewright.workload.structure import Term
 from noisewright.workload.tensor import column_kron
-from noisewright.workload.terms import Term
 
 LARGEST_GRID = 2**22
 """Products of eigenvalues that are all visited."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from noisewright.errors import TooLarge
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 Table = tuple[int, ...]
 Indices = npt.NDArray[np.int64]

@@ -26,7 +26,7 @@ from noisewright.errors import TooLarge
 from noisewright.norm.factorization import without_offsets
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 DENSE_CELLS = 2048
 """Cells of one factor up to which a dense strategy is optimised."""

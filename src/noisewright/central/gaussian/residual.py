@@ -27,14 +27,12 @@ from noisewright.central.problem import (
     CentralMechanism,
     CentralProblem,
     Proposal,
-    as_counts,
-    is_counts,
     refuses_gaussian,
 )
 from noisewright.norm.residual_basis import residual_plan
 from noisewright.workload import Identity, kron
 from noisewright.workload.base import FloatArray
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term, as_counts
 
 _MOST_BITS = 14
 _MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
@@ -241,7 +239,7 @@ def _found_by_factors(problem: CentralProblem) -> bool:
     if not problem.single_product:
         return False
     (term,) = problem.terms
-    if is_counts(problem.terms):
+    if problem.structure.tables is not None:
         return max((f.size for f in term.factors or ()), default=1) <= DENSE_CELLS
     return not problem.counts and len(term.attributes) < _MANY_FACTORS
 

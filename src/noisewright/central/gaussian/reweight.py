@@ -19,7 +19,7 @@ from noisewright.central.gaussian.product_families import compile_family
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 _ROUNDS = 10
 _SETTLED = 1e-3

@@ -33,8 +33,8 @@ from noisewright.norm.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
+from noisewright.workload.structure import Term
 from noisewright.workload.tensor import apply_along_axes, column_kron
-from noisewright.workload.terms import Term
 
 LARGEST_GRID = 2**18
 """Kinds of rows up to which each gets a weight of its own."""

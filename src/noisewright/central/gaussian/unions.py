@@ -18,7 +18,7 @@ from noisewright.central.problem import (
     Proposal,
     refuses_gaussian,
 )
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 MOST_PARTS = 64
 """Parts up to which each gets a strategy of its own."""

@@ -33,7 +33,7 @@ from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray
 from noisewright.workload.quadratics import row_quadratics
-from noisewright.workload.terms import Term
+from noisewright.workload.structure import Term
 
 LARGEST_FACTOR = 2048
 _JOINT_CELLS = 1024  # of the attributes that are searched at once

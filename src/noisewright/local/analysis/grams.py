@@ -7,7 +7,6 @@ that equal workloads have equal Gram matrices.
 
 from __future__ import annotations
 
-from itertools import combinations
 from math import isfinite, log2, prod
 
 import numpy as np
@@ -15,12 +14,10 @@ import numpy as np
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.offsets import without_offsets, zero_gram
 from noisewright.local.strategy import LARGEST_VECTOR
-from noisewright.workload.algebra import Stack, Weighted
-from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Workload
 from noisewright.workload.gram import DenseGram, Gram, KronGram, MarginalGram, ScaledGram, SumGram
-from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
-from noisewright.workload.terms import terms
+from noisewright.workload.marginals import AllMarginals
+from noisewright.workload.structure import named_sizes, subsets
 
 _MOST_TABLES = 2**12
 _LARGEST = 1e150  # products of two Gram matrices must neither overflow nor vanish
@@ -104,21 +101,19 @@ def _scaled(factor: float, gram: Gram) -> Gram:
 
 
 def _gram(workload: Workload) -> Gram:
-    sizes = _attribute_sizes(workload)
+    sizes = named_sizes(workload)
     if sizes is None:
         return workload.gram()
     if isinstance(workload, AllMarginals):
         if 2 ** len(sizes) > _MOST_TABLES:
             return workload.gram()
-        everything = range(len(sizes))
-        subsets = [t for k in range(len(sizes) + 1) for t in combinations(everything, k)]
-        return _marginal(sizes, dict.fromkeys(subsets, 1.0))
+        return _marginal(sizes, dict.fromkeys(subsets(tuple(range(len(sizes)))), 1.0))
+    tables = workload.structure.tables
+    if tables is None:
+        return workload.gram()
     weights: dict[tuple[int, ...], float] = {}
-    for term in terms(workload, sizes):
-        if term.factors is None or not all(isinstance(f, Identity) for f in term.factors):
-            return workload.gram()
-        table = tuple(sorted(term.attributes))
-        weights[table] = weights.get(table, 0.0) + term.weight**2
+    for term in tables:
+        weights[term.attributes] = weights.get(term.attributes, 0.0) + term.weight**2
     return _marginal(sizes, weights)
 
 
@@ -126,14 +121,3 @@ def _marginal(sizes: tuple[int, ...], weights: dict[tuple[int, ...], float]) -> 
     """Tables that hold a single cell are totals, which are known."""
     told = {t: w for t, w in weights.items() if any(sizes[i] > 1 for i in t)}
     return MarginalGram(sizes, told) if told else zero_gram(prod(sizes))
-
-
-def _attribute_sizes(workload: Workload) -> tuple[int, ...] | None:
-    if isinstance(workload, Marginals | OnAttributes | AllMarginals):
-        return workload.sizes
-    if isinstance(workload, Weighted):
-        return _attribute_sizes(workload.inner)
-    if isinstance(workload, Stack):
-        found = {_attribute_sizes(part) for part in workload.parts}
-        return found.pop() if len(found) == 1 else None
-    return None

@@ -15,7 +15,7 @@ from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.spec import Questions
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 if TYPE_CHECKING:
     from noisewright.local.choose.candidates import Candidate

@@ -27,7 +27,7 @@ from noisewright.local.reading import check_axes, check_sizes, check_weights, wr
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import DenseGram
-from noisewright.workload.terms import terms
+from noisewright.workload.structure import terms
 
 Block = tuple[int, ...]
 

@@ -16,7 +16,7 @@ from noisewright.local.analysis.offsets import without_offsets
 from noisewright.local.strategy import IntArray, Strategy, out_of_reach
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.quadratics import row_quadratics, row_squares
-from noisewright.workload.terms import Term, terms
+from noisewright.workload.structure import Term, terms
 
 _LARGEST_COVARIANCE = 1024
 

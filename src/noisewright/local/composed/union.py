@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.agreeing_tables import Block, interaction, subsets
+from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.analysis.information import Information, UnformedInformation
 from noisewright.local.composed.drawn import handed
 from noisewright.local.composed.table_strategy import TableStrategy, table_cells
@@ -32,6 +32,7 @@ from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.gram import Gram, MarginalGram
+from noisewright.workload.structure import interactions
 
 Oracle = RandomizedResponse | LocalHashing | ListedSubsets
 
@@ -148,7 +149,7 @@ class Union(TableStrategy, IndexStrategy):
         """κ_T for every interaction within reach."""
         result: dict[Block, float] = {(): 1.0}
         for table, gain in zip(self.tables, self._gains, strict=True):
-            for block in subsets(table):
+            for block in interactions(table):
                 result[block] = result.get(block, 0.0) + float(gain)
         return result
 
@@ -185,7 +186,7 @@ class Union(TableStrategy, IndexStrategy):
         for shape, members in self._groups.items():
             held = np.stack([self._estimate(index, tally) for index in members])
             tensors = held.reshape(-1, *shape)
-            for axes in subsets(tuple(range(len(shape)))):
+            for axes in interactions(tuple(range(len(shape)))):
                 blocks = [tuple(self.tables[index][k] for k in axes) for index in members]
                 shares = self._gains[members] / [self.knowledge[block] for block in blocks]
                 parts = interaction(tensors, axes).reshape(len(members), -1) * shares[:, None]
@@ -199,13 +200,13 @@ class Union(TableStrategy, IndexStrategy):
         held = oracle.supporters(tally[self.starts[index] : self.starts[index + 1]])
         return np.asarray(held / (oracle.support.gap * chance))
 
-    def table(self, interactions: FloatArray, attributes: Block) -> FloatArray:
-        """Estimated counts of one marginal table: its interactions, spread evenly."""
+    def table(self, estimates: FloatArray, attributes: Block) -> FloatArray:
+        """Estimated counts of one marginal table: its estimated interactions, spread evenly."""
         shape = [self.sizes[i] for i in attributes]
-        result = np.full(shape, interactions[0] / prod(shape))
-        for block in subsets(attributes):
+        result = np.full(shape, estimates[0] / prod(shape))
+        for block in interactions(attributes):
             first = self._offsets[block]
-            part = interactions[first : first + self.cells(block)]
+            part = estimates[first : first + self.cells(block)]
             axes = [self.sizes[i] if i in block else 1 for i in attributes]
             result += part.reshape(axes) * (self.cells(block) / prod(shape))
         return result.ravel()
@@ -217,7 +218,7 @@ class Union(TableStrategy, IndexStrategy):
         own: dict[Block, float] = {}
         for index, table in enumerate(self.tables):
             oracle, share = self.oracle(index), self._gains[index] ** 2 * WORD / self.weights[index]
-            for block in subsets(table):
+            for block in interactions(table):
                 gained = share * oracle.spread * self.cells(table)
                 spread[block] = spread.get(block, 0.0) + gained
                 own[block] = own.get(block, 0.0) + share * (1 + oracle.own_spread)
@@ -249,7 +250,7 @@ class Union(TableStrategy, IndexStrategy):
                 if set(other) >= set(axes)
             )
             part = np.zeros((n, n))
-            for inner in subsets(axes):
+            for inner in interactions(axes):
                 part += known[inner] / self.knowledge[named[inner]]
             result += alone * (part * x) @ part
         return np.asarray(result)
@@ -316,7 +317,7 @@ class Union(TableStrategy, IndexStrategy):
 def _projections(shape: tuple[int, ...]) -> dict[Block, FloatArray]:
     """The projection on every interaction of a table."""
     result = {}
-    for axes in subsets(tuple(range(len(shape)))):
+    for axes in interactions(tuple(range(len(shape)))):
         projection = np.ones((1, 1))
         for k, n in enumerate(shape):
             mean = np.full((n, n), 1.0 / n)
@@ -348,7 +349,7 @@ def union(gram: Gram, epsilon: float) -> Union:
     cells = [prod(sizes[i] for i in table) for table in tables]
     oracles = {n: table_oracle(n, epsilon) for n in set(cells)}
     gains = np.array([oracles[n].contrast / n for n in cells])
-    pairs = [(c, position[s]) for c, table in enumerate(tables) for s in subsets(table)]
+    pairs = [(c, position[s]) for c, table in enumerate(tables) for s in interactions(table)]
     owner, member = (np.array(side) for side in zip(*pairs, strict=True))
     p = np.full(len(tables), 1.0 / len(tables))
     for _ in range(_STEPS):

@@ -1,0 +1,365 @@
+"""What a workload is: its attributes, its terms, its tables of counts, its symmetries.
+
+Asked once and kept with the workload (`workload.structure`). Tables are what a strategy over many
+attributes is measured and reconstructed by, so a workload over a domain too large to enumerate is
+handled term by term, each a workload on one marginal table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
+from itertools import combinations, product
+from math import log10, prod
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.algebra import Kron, Stack, Weighted, kron
+from noisewright.workload.atoms import Explicit, Identity, Parity, Total
+from noisewright.workload.base import Array, Workload
+from noisewright.workload.marginals import Marginals, OnAttributes, Table
+from noisewright.workload.measures import COUNT, Measure
+
+LARGEST_MAGNITUDE = 100
+"""Decimal digits before or after the point that the largest entry of a query may have."""
+
+_MOST_TABLES = 500_000
+_FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Term:
+    """`weight` times `inner`, asked of the marginal table of `attributes`.
+
+    `factors` holds one workload per attribute where the inner workload is their product. `measure`
+    says what the table holds of people.
+    """
+
+    weight: float
+    attributes: Table
+    inner: Workload
+    factors: tuple[Workload, ...] | None
+    measure: Measure = COUNT
+
+    @classmethod
+    def of_product(cls, weight: float, attributes: Table, factors: Sequence[Workload]) -> Term:
+        """The product of one workload per attribute; those asked for totals are summed out."""
+        pairs = [
+            (i, f) for i, f in zip(attributes, factors, strict=True) if not isinstance(f, Total)
+        ]
+        asked = tuple(factor for _, factor in pairs)
+        inner = kron(list(asked)) if asked else Total(1)
+        return cls(weight, tuple(i for i, _ in pairs), inner, asked)
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return self.inner.queries
+
+    @property
+    def is_counts(self) -> bool:
+        """Whether it is a table of plain counts."""
+        return self.factors is not None and all(isinstance(f, Identity) for f in self.factors)
+
+    def answers(self, table: Array) -> Array:
+        """Answers from the term's own marginal table, flattened."""
+        return np.asarray(self.weight * self.inner.matvec(table))
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    """What a workload asks over attributes of given sizes."""
+
+    workload: Workload
+    sizes: Sizes
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """The workload on marginal tables, in the order of its rows."""
+        return terms(self.workload, self.sizes)
+
+    @cached_property
+    def tables(self) -> list[Term] | None:
+        """The terms where all of them are tables of plain counts; None where any is not."""
+        return self.terms if all(term.is_counts for term in self.terms) else None
+
+    @cached_property
+    def counts(self) -> list[Term] | None:
+        """All tables of counts asked, told apart where products stack totals and counts.
+
+        None where anything else is asked. Rows may come in another order: for planning only.
+        """
+        return as_counts(self.terms)
+
+    @property
+    def zero(self) -> bool:
+        """Whether every answer is zero, whatever the data."""
+        return isinstance(self.workload, Explicit) and not self.workload.column_norms(1).any()
+
+    @property
+    def only_totals(self) -> bool:
+        """Whether nothing but the number of people is asked."""
+        if self.workload.queries * self.workload.size <= _FEW_ENTRIES:
+            return not np.ptp(self.workload.dense(), axis=1).any()
+        return self.counts is not None and not any(
+            self.sizes[i] > 1 for table in self.counts for i in table.attributes
+        )
+
+
+# --- attributes ----------------------------------------------------------------------------------
+
+
+@singledispatch
+def named_sizes(workload: Workload) -> Sizes | None:
+    """Sizes of the attributes that the workload's own form names; None where it names none."""
+    return None
+
+
+@named_sizes.register(Marginals)
+@named_sizes.register(OnAttributes)
+def _(workload: Marginals | OnAttributes) -> Sizes | None:
+    return workload.sizes
+
+
+@named_sizes.register
+def _(workload: Kron) -> Sizes | None:
+    return tuple(factor.size for factor in workload.factors)
+
+
+@named_sizes.register
+def _(workload: Weighted) -> Sizes | None:
+    return named_sizes(workload.inner)
+
+
+@named_sizes.register
+def _(workload: Stack) -> Sizes | None:
+    # An undivided histogram or total is one over any attributes.
+    named = {named_sizes(part) for part in workload.parts if not _undivided(part)}
+    return named.pop() if len(named) == 1 else None
+
+
+def _undivided(workload: Workload) -> bool:
+    inner = workload.inner if isinstance(workload, Weighted) else workload
+    return isinstance(inner, Identity | Total)
+
+
+def subsets(table: Table) -> list[Table]:
+    """All subsets of a table's attributes, the empty one among them, smallest first."""
+    return [t for order in range(len(table) + 1) for t in combinations(table, order)]
+
+
+def interactions(table: Table) -> list[Table]:
+    """All subsets of a table's attributes but the empty one: what a table says beyond its total."""
+    return subsets(table)[1:]
+
+
+# --- terms ---------------------------------------------------------------------------------------
+
+
+def terms(workload: Workload, sizes: Sequence[int]) -> list[Term]:
+    """Split `workload` over attributes with `sizes` values into terms, in the order of its rows."""
+    if workload.size != prod(sizes):
+        raise InvalidParameter(
+            "workload",
+            workload.brief(),
+            f"has {workload.size} cells where the domain has {prod(sizes)}",
+            "match the workload's size to the domain",
+        )
+    return _terms(workload, tuple(sizes), 1.0)
+
+
+@singledispatch
+def _terms(workload: Workload, sizes: Sizes, weight: float) -> list[Term]:
+    everything = tuple(range(len(sizes)))
+    factors = _factors(workload, sizes)
+    if factors is None:
+        return [Term(weight, everything, workload, None)]
+    return [Term.of_product(weight, everything, factors)]
+
+
+@_terms.register
+def _(workload: Weighted, sizes: Sizes, weight: float) -> list[Term]:
+    return _terms(workload.inner, sizes, weight * workload.weight)
+
+
+@_terms.register
+def _(workload: Stack, sizes: Sizes, weight: float) -> list[Term]:
+    return [term for part in workload.parts for term in _terms(part, sizes, weight)]
+
+
+@_terms.register
+def _(workload: Marginals, sizes: Sizes, weight: float) -> list[Term]:
+    if workload.sizes != sizes:
+        return _terms.dispatch(Workload)(workload, sizes, weight)
+    return [
+        Term.of_product(weight * w, table, [workload.bases[i] for i in table])
+        for table, w in zip(workload.tables, workload.weights, strict=True)
+    ]
+
+
+@_terms.register
+def _(workload: OnAttributes, sizes: Sizes, weight: float) -> list[Term]:
+    if workload.sizes != sizes:
+        return _terms.dispatch(Workload)(workload, sizes, weight)
+    attributes, inner = workload.attributes, workload.inner
+    if not attributes:
+        return [Term.of_product(weight, (), ())]
+    factors = _factors(inner, tuple(sizes[i] for i in attributes))
+    if factors is None:
+        return [Term(weight, attributes, inner, None)]
+    return [Term.of_product(weight, attributes, factors)]
+
+
+def _factors(workload: Workload, sizes: Sizes) -> tuple[Workload, ...] | None:
+    """The factors of a product, one per attribute, if the workload is such a product."""
+    if len(sizes) == 1:
+        return (workload,)
+    if isinstance(workload, Identity | Total):
+        return tuple(type(workload)(size) for size in sizes)
+    if isinstance(workload, Kron) and named_sizes(workload) == sizes:
+        return workload.factors
+    return None
+
+
+def as_counts(asked: Sequence[Term]) -> list[Term] | None:
+    """Terms as tables of counts, told apart where products stack totals and counts; or None."""
+    result: list[Term] = []
+    for term in asked:
+        choices = [_choices(factor) for factor in term.factors or ()]
+        if term.factors is None or not all(choices):
+            return None
+        if len(result) + prod(map(len, choices)) > _MOST_TABLES:
+            return None
+        for chosen in product(*choices):
+            weight = term.weight * prod(weight for weight, _ in chosen)
+            factors = [factor for _, factor in chosen]
+            result.append(Term.of_product(weight, term.attributes, factors))
+    return result
+
+
+def _choices(factor: Workload) -> list[tuple[float, Workload]]:
+    """Weighted counts and totals that a one-attribute workload stacks; or none."""
+    if isinstance(factor, Weighted):
+        return [(factor.weight * weight, inner) for weight, inner in _choices(factor.inner)]
+    if isinstance(factor, Stack):
+        parts = [_choices(part) for part in factor.parts]
+        return [choice for part in parts for choice in part] if all(parts) else []
+    return [(1.0, factor)] if isinstance(factor, Identity | Total) else []
+
+
+# --- symmetries ----------------------------------------------------------------------------------
+
+
+@singledispatch
+def invariant_axes(workload: Workload) -> Sizes | None:
+    """Axes along which cyclic shifts leave the workload's Gram matrix unchanged, if it shows any.
+
+    Read from the workload's form alone: counts, totals and parities, their products and stacks.
+    """
+    return None
+
+
+@invariant_axes.register(Identity)
+@invariant_axes.register(Total)
+def _(workload: Workload) -> Sizes | None:
+    return (workload.size,)
+
+
+@invariant_axes.register
+def _(workload: Parity) -> Sizes | None:
+    return (2,) * workload.bits
+
+
+@invariant_axes.register
+def _(workload: Weighted) -> Sizes | None:
+    return invariant_axes(workload.inner)
+
+
+@invariant_axes.register
+def _(workload: Marginals) -> Sizes | None:
+    return workload.sizes if workload.is_identity else None
+
+
+@invariant_axes.register
+def _(workload: OnAttributes) -> Sizes | None:
+    asked = tuple(workload.sizes[i] for i in workload.attributes)
+    return workload.sizes if invariant_axes(workload.inner) in (asked, (prod(asked),)) else None
+
+
+@invariant_axes.register
+def _(workload: Kron) -> Sizes | None:
+    axes = [invariant_axes(factor) for factor in workload.factors]
+    return None if None in axes else tuple(n for part in axes if part for n in part)
+
+
+@invariant_axes.register
+def _(workload: Stack) -> Sizes | None:
+    # An undivided histogram or total is unchanged by every permutation of the cells.
+    parts = [invariant_axes(part) for part in workload.parts if not _undivided(part)]
+    finest = max((axes or () for axes in parts), key=len, default=(workload.size,))
+    return finest if all(axes == finest for axes in parts) else None
+
+
+# --- magnitudes ----------------------------------------------------------------------------------
+
+
+def check_magnitudes(workload: Workload) -> None:
+    """Refuse entries whose squares are no floats: only how they compare matters anyway."""
+    least, most = _magnitudes(workload)
+    if least < -LARGEST_MAGNITUDE or most > LARGEST_MAGNITUDE:
+        raise InvalidParameter(
+            "workload",
+            workload.brief(),
+            f"has queries of size 10^{least:.0f} to 10^{most:.0f} and must keep to "
+            f"10^±{LARGEST_MAGNITUDE}",
+            "multiply all weights by one number: only how they compare matters",
+        )
+
+
+@singledispatch
+def _magnitudes(workload: Workload) -> tuple[float, float]:
+    """The decimal logarithms of the largest entries of the smallest and of the largest queries."""
+    return 0.0, 0.0
+
+
+@_magnitudes.register
+def _(workload: Weighted) -> tuple[float, float]:
+    least, most = _magnitudes(workload.inner)
+    return least + log10(workload.weight), most + log10(workload.weight)
+
+
+@_magnitudes.register
+def _(workload: OnAttributes) -> tuple[float, float]:
+    return _magnitudes(workload.inner)
+
+
+@_magnitudes.register
+def _(workload: Kron) -> tuple[float, float]:
+    ends = [_magnitudes(factor) for factor in workload.factors]
+    return sum(least for least, _ in ends), sum(most for _, most in ends)
+
+
+@_magnitudes.register
+def _(workload: Stack) -> tuple[float, float]:
+    ends = [_magnitudes(part) for part in workload.parts]
+    return min(least for least, _ in ends), max(most for _, most in ends)
+
+
+@_magnitudes.register
+def _(workload: Explicit) -> tuple[float, float]:
+    sizes = abs(workload.matrix).max(axis=1)
+    sizes = np.ravel(sizes if workload.sparse is None else sizes.toarray())
+    logs = np.log10(sizes[sizes > 0])
+    return float(logs.min(initial=0.0)), float(logs.max(initial=0.0))
+
+
+@_magnitudes.register
+def _(workload: Marginals) -> tuple[float, float]:
+    ends = [_magnitudes(base) for base in workload.bases]
+    logs = np.log10(workload.weights)
+    low, high = sum(min(0.0, e[0]) for e in ends), sum(max(0.0, e[1]) for e in ends)
+    return float(logs.min()) + low, float(logs.max()) + high

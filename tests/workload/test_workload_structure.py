@@ -1,0 +1,153 @@
+"""What a workload is: attributes, terms and symmetries agree with the workload's own matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload import workload
+from noisewright.workload.quadratics import row_quadratics
+from noisewright.workload.structure import (
+    Structure,
+    interactions,
+    invariant_axes,
+    named_sizes,
+    subsets,
+    terms,
+)
+from oracles.workloads import TEXTS, matrix
+
+SIZES = {
+    "marginals:2^4:2": (2, 2, 2, 2),
+    "marginals:2^4:<=3": (2, 2, 2, 2),
+    "marginals:3x2x4:2": (3, 2, 4),
+    "allmarginals:3x1x2": (3, 1, 2),
+    "prefix:3*ranges:2*identity:2": (3, 2, 2),
+    "(prefix:2+identity:2)*prefix:3": (2, 3),
+    "0.5@(prefix:2*identity:3)": (2, 3),
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_terms_give_the_answers_in_order(text: str) -> None:
+    w = workload(text)
+    sizes = SIZES.get(text, (w.size,))
+    check_terms(text, sizes)
+    check_terms(text, w.structure.sizes)
+
+
+def check_terms(text: str, sizes: tuple[int, ...]) -> None:
+    w = workload(text)
+    x = np.random.default_rng(5).normal(size=sizes)
+    answers = []
+    for term in terms(w, sizes):
+        others = tuple(i for i in range(len(sizes)) if i not in term.attributes)
+        answers.append(term.answers(x.sum(axis=others).ravel()))
+    np.testing.assert_allclose(np.concatenate(answers), w.dense() @ x.ravel(), atol=1e-9)
+
+
+NAMED = {
+    "prefix:6": None,
+    "identity:2*prefix:3": (2, 3),
+    "3@allmarginals:2x3": (2, 3),
+    "identity:6+marginals:2x3:1": (2, 3),
+    "2@total:6+identity:2*prefix:3": (2, 3),
+    "identity:6+total:6": None,
+    "prefix:6+marginals:2x3:1": None,
+    "identity:2*identity:3+identity:3*identity:2": None,
+    "on:2x3:1:(prefix:3)+identity:2*total:3": (2, 3),
+}
+
+
+@pytest.mark.parametrize(("text", "sizes"), NAMED.items())
+def test_attributes_are_told_by_one_rule(text: str, sizes: tuple[int, ...] | None) -> None:
+    w = workload(text)
+    assert named_sizes(w) == sizes
+    assert w.structure.sizes == (sizes or (w.size,))
+    assert w.structure is w.structure  # asked once
+    check_terms(text, w.structure.sizes)
+
+
+@pytest.mark.parametrize("text", ["identity:24", "total:24", "2@identity:24+total:24"])
+def test_undivided_counts_are_tables_over_any_attributes(text: str) -> None:
+    check_terms(text, (2, 3, 4))
+    tables = Structure(workload(text), (2, 3, 4)).tables
+    assert tables is not None
+    assert {table.attributes for table in tables} <= {(), (0, 1, 2)}
+
+
+@pytest.mark.parametrize("text", ["allmarginals:3x2", "(2@identity:3+total:3)*identity:2"])
+def test_counts_have_the_rows_of_the_workload_in_any_order(text: str) -> None:
+    w = workload(text)
+    assert w.structure.tables is None
+    assert w.structure.counts is not None
+    x = np.random.default_rng(0).normal(size=w.structure.sizes)
+    answers = []
+    for table in w.structure.counts:
+        assert table.is_counts
+        others = tuple(i for i in range(x.ndim) if i not in table.attributes)
+        answers.append(table.answers(x.sum(axis=others).ravel()))
+    np.testing.assert_allclose(np.sort(np.concatenate(answers)), np.sort(w.dense() @ x.ravel()))
+    assert workload("prefix:3*identity:2").structure.counts is None
+
+
+@pytest.mark.parametrize("text", ["total:5", "total:2*total:3", "2@total:4+total:4", "identity:1"])
+def test_workloads_of_totals_only(text: str) -> None:
+    assert workload(text).structure.only_totals
+    assert not workload(f"({text})*identity:2").structure.only_totals
+
+
+def test_a_workload_of_zeros() -> None:
+    assert workload(np.zeros((2, 3))).structure.zero
+    assert not workload(np.eye(3)).structure.zero
+
+
+AXES = [
+    "identity:5",
+    "parity:3:2",
+    "marginals:2x3:1",
+    "allmarginals:2x3",
+    "total:6+marginals:2x3:1",
+]
+
+
+@pytest.mark.parametrize("text", AXES)
+def test_shifts_along_the_axes_leave_the_gram_matrix_unchanged(text: str) -> None:
+    w = workload(text)
+    axes = invariant_axes(w)
+    assert axes is not None
+    gram = w.gram().dense()
+    cells = np.arange(w.size).reshape(axes)
+    for axis in range(len(axes)):
+        moved = np.roll(cells, 1, axis=axis).ravel()
+        np.testing.assert_allclose(gram[np.ix_(moved, moved)], gram, atol=1e-12)
+    assert invariant_axes(workload("prefix:6")) is None
+    assert invariant_axes(workload("prefix:6+identity:6")) is None
+
+
+def test_subsets_hold_the_empty_one_and_interactions_do_not() -> None:
+    assert subsets((2, 5)) == [(), (2,), (5,), (2, 5)]
+    assert interactions((2, 5)) == [(2,), (5,), (2, 5)]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_quadratic_forms_match_the_matrix(text: str) -> None:
+    w, m = workload(text), matrix(text)
+    root = np.random.default_rng(6).normal(size=(w.size, w.size))
+    g = root @ root.T
+    np.testing.assert_allclose(row_quadratics(w, g), np.diag(m @ g @ m.T), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["allmarginals:2^7", "prefix:10*identity:3*ranges:4"])
+def test_quadratic_forms_of_products_in_halves(text: str) -> None:
+    w = workload(text)
+    root = np.random.default_rng(6).normal(size=(w.size, w.size))
+    g, m = root @ root.T, w.dense()
+    expected = np.einsum("ij,jk,ik->i", m, g, m, optimize=True)
+    np.testing.assert_allclose(row_quadratics(w, g), expected, rtol=1e-9)
+
+
+def test_a_workload_of_another_size_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="cells where the domain has"):
+        terms(workload("prefix:8"), (3, 2))
