@@ -36,6 +36,7 @@ def test_compare_draws(tmp_path: Path, suffix: str) -> None:
     drawn = path.read_text(encoding="utf-8")
     assert "linear strategies under this noise" in drawn
     assert "gaussian-strategy" in drawn
+    assert "cdn.jsdelivr.net" not in drawn
 
 
 def test_charts_have_a_known_format(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The command line: what people see. A command is imported only when it is called.
 
-To add one, write its click command in its own file and add one line to `COMMANDS`.
+To add one, write its click command and add one line to `COMMANDS`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from noisewright.errors import NoisewrightError
 
 # name: (where the click command lives, its line in `noisewright --help`)
 COMMANDS = {
-    "demo": ("noisewright.cli.demo:demo", "The whole job on a synthetic table, with a report."),
+    "demo": ("noisewright.cli.answers:demo", "The whole job on a synthetic table, with a report."),
     "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
-    "release": ("noisewright.cli.release:release", "Private answers from a plan and a table."),
-    "randomize": ("noisewright.cli.randomize:randomize", "Local: reports of a table's people."),
-    "client": ("noisewright.cli.client:client", "Local: what a person's device runs, verified."),
-    "estimate": ("noisewright.cli.estimate:estimate", "Local: answers from collected reports."),
+    "release": ("noisewright.cli.answers:release", "Private answers from a plan and a table."),
+    "randomize": ("noisewright.cli.collecting:randomize", "Local: reports of a table's people."),
+    "client": (
+        "noisewright.cli.collecting:client",
+        "Local: what a person's device runs, verified.",
+    ),
+    "estimate": ("noisewright.cli.collecting:estimate", "Local: answers from collected reports."),
     "compare": ("noisewright.cli.compare:compare", "Every mechanism that applies, side by side."),
-    "sums": ("noisewright.cli.sums:sums", "Counts, sums and means of a number by group."),
+    "sums": ("noisewright.cli.answers:sums", "Counts, sums and means of a number by group."),
     "norm": ("noisewright.cli.norm:norm", "How hard a workload is for linear strategies."),
     "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
 }

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from noisewright.cli.options import asked, asking, exponent
-from noisewright.cli.output import bound_note, json_option, print_json, print_table, progress
+from noisewright.cli.options import FILE, Question, json_option, question_options
+from noisewright.cli.output import bound_note, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from noisewright.local.choose.cost import LocalComparison
+    from noisewright.planning.compare import Comparison
 
 
 @click.command()
-@asking
+@question_options
 @click.option(
     "--effort", type=click.Choice(["low", "normal", "high"]), default="normal",
     show_default=True, help="Local: how hard to look for a better strategy.",
 )  # fmt: skip
 @click.option("--alpha", type=float, default=0.01, help="Local: variance per query aimed at.")
-@click.option("--chart", type=click.Path(dir_okay=False), help="Draw it (.html, .svg or .png).")
+@click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
 @json_option
 def compare(
-    workload: str | None,
-    spec: str | None,
-    schema: str | None,
-    chart: str | None,
-    as_json: bool,
-    **choices: Any,
+    question: Question, effort: str, alpha: float, chart: str | None, as_json: bool
 ) -> None:
     """Compare all mechanisms for WORKLOAD (such as prefix:64), or for questions in YAML.
 
@@ -37,47 +37,53 @@ def compare(
       noisewright compare marginals:2^8:3 --epsilon 1 --json
       noisewright compare prefix:64 --model local --epsilon 1
     """
-    import noisewright as nw
-    from noisewright.cli.plan_local import compare_without_curator
-    from noisewright.files import check_writable
-    from noisewright.privacy.budget import Privacy
-    from noisewright.report.comparison import check_format, draw_comparison
+    from noisewright.report.comparison import check_chart
 
     if chart is not None:
-        check_writable(chart)
-        check_format(chart)
-    privacy = Privacy(choices["epsilon"], choices["delta"], choices["rho"], choices["neighbours"])
-    domain = None if schema is None else nw.Domain.from_yaml(schema)
-    queries = asked(workload, spec, domain)
-    if choices["model"] == "local":
-        settings = {name: choices[name] for name in ("alpha", "effort")}
-        compare_without_curator(queries, privacy, domain, chart, as_json, **settings)
-        return
+        check_chart(chart)
+    if question.model == "local":
+        _compare_local(question, effort, alpha, chart, as_json)
+    else:
+        _compare_central(question, chart, as_json)
+
+
+def _compare_central(question: Question, chart: str | None, as_json: bool) -> None:
+    """Every central mechanism with its errors, against the lower bound."""
+    from noisewright import api
+    from noisewright.report.comparison import draw_comparison
+
+    privacy, queries = question.privacy, question.queries
     with progress("comparing"):
-        error = exponent(choices["error"])
-        rows: list[Any] = nw.compare(queries, privacy, error=error, domain=domain)
+        rows = cast(
+            "list[Comparison]",
+            api.compare(queries, privacy, error=question.exponent, domain=question.domain),
+        )
     planned = [row for row in rows if row.refusal is None]
     first = planned[0]
     if chart is not None:
         # The bound is on the error compared: nothing else may be drawn beside it.
-        values = [(row.mechanism, row.achieved, row.ratio) for row in planned]
-        title, axis = f"Error at {privacy.text()}", f"error ({choices['error']}), people"
+        values = [(r.mechanism, r.achieved, r.ratio) for r in planned if r.achieved is not None]
+        title, axis = f"Error at {privacy.text()}", f"error ({question.error}), people"
         draw_comparison(values, first.lower_bound, first.bound_class, title, axis, chart)
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
+    columns = ("mechanism", "rmse", "max", "lower_bound", "ratio", "seconds")
     print_table(
         f"Expected error in people, {privacy.text()}",
-        ["mechanism", "rmse", "largest", f"lower bound ({choices['error']})", "ratio", "seconds"],
-        [[_shown(getattr(row, name)) for name in _COLUMNS] for row in planned],
+        ["mechanism", "rmse", "largest", f"lower bound ({question.error})", "ratio", "seconds"],
+        [[_rounded(getattr(row, name)) for name in columns] for row in planned],
         caption=". ".join(filter(None, [bound_note(first.bound_class), _refusals(rows)])),
     )
 
 
-_COLUMNS = ("mechanism", "rmse", "max", "lower_bound", "ratio", "seconds")
+def _rounded(value: str | float | None) -> str | float:
+    if value is None:
+        return "unknown"
+    return round(value, 4) if isinstance(value, float) else value
 
 
-def _refusals(rows: list[Any]) -> str:
+def _refusals(rows: Sequence[Comparison | LocalComparison]) -> str:
     """Why mechanisms do not apply, those of one reason together."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
@@ -86,7 +92,52 @@ def _refusals(rows: list[Any]) -> str:
     return ". ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
 
-def _shown(value: Any) -> Any:
-    if value is None:
-        return "unknown"
-    return round(value, 4) if isinstance(value, float) else value
+def _compare_local(
+    question: Question, effort: str, alpha: float, chart: str | None, as_json: bool
+) -> None:
+    """Every local mechanism with the people it needs, against the lower bound."""
+    from noisewright import api
+    from noisewright.local.bounds.best import best_bound
+    from noisewright.local.choose.candidates import narrowed
+    from noisewright.report.comparison import draw_comparison
+    from noisewright.solution import BoundClass
+
+    queries, privacy, domain = question.queries, question.privacy, question.domain
+    with progress("comparing"):
+        rows = cast(
+            "list[LocalComparison]",
+            api.compare(queries, privacy, model="local", domain=domain, alpha=alpha, effort=effort),
+        )
+        best = best_bound(narrowed(queries), rows[0].epsilon)
+    bound_class = BoundClass.UNBIASED if best else None
+    floor = best.sample_complexity(alpha) if best else 0.0
+    # A bound is for ε alone: it says nothing of mechanisms that also take a δ.
+    planned = [
+        (row, people, people / floor if floor and row.bound_class is not None else None)
+        for row in rows
+        if (people := row.sample_complexity) is not None
+    ]
+    if chart is not None and planned:
+        title = f"People needed for a variance of {alpha:g} at ε = {privacy.epsilon:g}"
+        values = [(row.mechanism, people, ratio) for row, people, ratio in planned]
+        draw_comparison(values, floor or None, bound_class, title, "people", chart)
+    if as_json:
+        print_json([row.to_dict() for row, _, _ in planned])
+        return
+    unknown = "unknown", "unknown"
+    print_table(
+        f"People needed for a variance of {alpha:g} per query, ε = {privacy.epsilon:g}",
+        ["mechanism", "people", "lower bound", "ratio", "seconds"],
+        [
+            (
+                row.mechanism,
+                f"{people:,.1f}",
+                *(unknown if ratio is None else (f"{floor:,.1f}", f"{ratio:.4f}")),
+                round(row.seconds, 3),
+            )
+            for row, people, ratio in planned
+        ],
+        caption=". ".join(
+            filter(None, [bound_note(bound_class if floor else None), _refusals(rows)])
+        ),
+    )

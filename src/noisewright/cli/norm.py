@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.options import neighbours_option
-from noisewright.cli.output import bound_note, json_option, print_json, print_table, progress
+from noisewright.cli.options import FILE, json_option, neighbours_option
+from noisewright.cli.output import bound_note, print_json, print_table, progress
 from noisewright.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from noisewright.norm.approximate import ApproximateNorm
+    from noisewright.norm.factorization import Factorization
+    from noisewright.privacy.budget import Neighbours
 
 
 @click.command()
@@ -33,11 +38,20 @@ from noisewright.errors import InvalidParameter
 @click.option("--tolerance", type=float, help="Relative gap at which to stop.")
 @click.option(
     "--chart",
-    type=click.Path(dir_okay=False),
+    type=FILE,
     help="Draw value and bound against the norm, or the size, into FILE (.svg, .png or .html).",
 )
 @json_option
-def norm(workloads: tuple[str, ...], chart: str | None, as_json: bool, **choices: Any) -> None:
+def norm(
+    workloads: tuple[str, ...],
+    norms: tuple[str, ...],
+    entrywise: float | None,
+    shift: bool,
+    neighbours: Neighbours,
+    tolerance: float | None,
+    chart: str | None,
+    as_json: bool,
+) -> None:
     """Error of the best factorization found of each WORKLOAD, and a lower bound on that of any.
 
     The error is that of the linear strategy W = RA per unit of noise on Ax, of any law.
@@ -49,78 +63,83 @@ def norm(workloads: tuple[str, ...], chart: str | None, as_json: bool, **choices
       noisewright norm prefix:16 prefix:64 prefix:256 --chart sizes.svg
       noisewright norm prefix:16 --entrywise 0.1 --shift
     """
+    from noisewright.report.comparison import check_chart, draw_norms
+
     if chart is not None:
-        _check_chart(chart)
-    if choices["entrywise"] is not None:
-        found = _approximate(workloads, choices)
-    elif choices["shift"]:
+        check_chart(chart)
+    results: list[Factorization] | list[ApproximateNorm]
+    if entrywise is not None:
+        results = _approximated(workloads, entrywise, shift, tolerance)
+    elif shift:
         raise InvalidParameter("shift", True, "needs --entrywise", "add --entrywise 0.1, say")
     else:
-        found = _factorize(workloads, choices)
+        tasks = [(text, exponent) for text in workloads for exponent in norms]
+        results = _factorized(tasks, neighbours, tolerance)
     if chart is not None:
-        _draw(found, chart)
+        draw_norms(results, chart)
     if as_json:
-        rows = [_fields(result) for result in found]
+        rows = [_fields(result) for result in results]
         print_json(rows[0] if len(rows) == 1 else rows)
     else:
-        _print(found)
+        _print(results)
 
 
-def _factorize(workloads: tuple[str, ...], choices: dict[str, Any]) -> list[Any]:
+def _factorized(
+    tasks: list[tuple[str, str]], neighbours: Neighbours, tolerance: float | None
+) -> list[Factorization]:
     from noisewright.norm.factorize import TOLERANCE, factorize
 
-    tasks = [(text, exponent) for text in workloads for exponent in choices["norms"]]
-    tolerance = TOLERANCE if choices["tolerance"] is None else choices["tolerance"]
-    found = []
+    stop = TOLERANCE if tolerance is None else tolerance
+    results = []
     with progress("factorizing") as advance:
         for position, (text, exponent) in enumerate(tasks):
 
             def show(gap: float, done: int = position) -> None:
                 # The gap falls geometrically, so its logarithm moves the bar evenly.
-                part = math.log(max(gap, 1e-12)) / math.log(tolerance) if gap < 1 else 0.0
+                part = math.log(max(gap, 1e-12)) / math.log(stop) if gap < 1 else 0.0
                 advance((done + min(part, 1.0)) / len(tasks))
 
-            neighbours = choices["neighbours"]
-            result = factorize(
-                text, exponent, neighbours=neighbours, tolerance=tolerance, progress=show
+            results.append(
+                factorize(text, exponent, neighbours=neighbours, tolerance=stop, progress=show)
             )
-            found.append(result)
-    return found
+    return results
 
 
-def _approximate(workloads: tuple[str, ...], choices: dict[str, Any]) -> list[Any]:
+def _approximated(
+    workloads: tuple[str, ...], entrywise: float, shift: bool, tolerance: float | None
+) -> list[ApproximateNorm]:
     from noisewright.norm.approximate import TOLERANCE, approximate_norm
 
-    tolerance = TOLERANCE if choices["tolerance"] is None else choices["tolerance"]
-    entrywise, shift = choices["entrywise"], choices["shift"]
+    stop = TOLERANCE if tolerance is None else tolerance
     with progress("approximating"):
         return [
-            approximate_norm(text, entrywise, shift=shift, tolerance=tolerance)
-            for text in workloads
+            approximate_norm(text, entrywise, shift=shift, tolerance=stop) for text in workloads
         ]
 
 
-def _exponent(result: Any) -> float:
-    return float(getattr(result, "norm", math.inf))
+def _exponent(result: Factorization | ApproximateNorm) -> float:
+    from noisewright.norm.factorization import Factorization
+
+    return result.norm if isinstance(result, Factorization) else math.inf
 
 
-def _print(found: list[Any]) -> None:
+_COLUMNS = [
+    "workload", "queries", "cells", "norm", "value", "lower bound", "gap", "seconds", "status",
+]  # fmt: skip
+
+
+def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
     from noisewright.norm.factorization import Factorization
     from noisewright.norm.named_bounds import lower_bounds
 
+    first = results[0]
+    note = "value: p-th mean over queries of the standard deviation per unit of noise"
+    if not isinstance(first, Factorization):
+        shifted = ", each query shifted freely" if first.shift else ""
+        note += f"; every entry within {first.entrywise:g} of the workload's{shifted}"
     print_table(
         "error of the best factorization found, and the lower bound on that of any",
-        [
-            "workload",
-            "queries",
-            "cells",
-            "norm",
-            "value",
-            "lower bound",
-            "gap",
-            "seconds",
-            "status",
-        ],
+        _COLUMNS,
         [
             (
                 result.workload.brief(),
@@ -133,37 +152,24 @@ def _print(found: list[Any]) -> None:
                 round(result.seconds, 3),
                 result.explanation,
             )
-            for result in found
+            for result in results
         ],
-        caption="value: p-th mean over queries of the standard deviation per unit of noise"
-        + _tolerance_note(found[0])
-        + f". {bound_note(found[0].bound_class)}",
+        caption=f"{note}. {bound_note(first.bound_class)}",
     )
-    exact = [result for result in found if isinstance(result, Factorization)]
-    if len(exact) == 1:
-        print_table(
-            "lower bounds",
-            ["name", "value", "statement"],
-            [
-                (b.name, "—" if b.value is None else f"{b.value:.6g}", b.statement)
-                for b in lower_bounds(exact[0])
-            ],
-        )
+    if isinstance(first, Factorization) and len(results) == 1:
+        rows = [
+            (bound.name, "—" if bound.value is None else f"{bound.value:.6g}", bound.statement)
+            for bound in lower_bounds(first)
+        ]
+        print_table("lower bounds", ["name", "value", "statement"], rows)
 
 
-def _tolerance_note(result: Any) -> str:
-    if not hasattr(result, "entrywise"):
-        return ""
-    shifted = ", each query shifted freely" if result.shift else ""
-    return f"; every entry within {result.entrywise:g} of the workload's{shifted}"
-
-
-def _fields(result: Any) -> dict[str, Any]:
+def _fields(result: Factorization | ApproximateNorm) -> dict[str, object]:
     from noisewright.norm.factorization import Factorization
     from noisewright.norm.named_bounds import lower_bounds
 
     exponent = _exponent(result)
-    common = {
+    common: dict[str, object] = {
         "workload": result.workload.text(),
         "queries": result.workload.queries,
         "size": result.workload.size,
@@ -180,49 +186,3 @@ def _fields(result: Any) -> dict[str, Any]:
         own = {"neighbours": result.neighbours, "certificate": result.certificate.name}
         return common | own | {"bounds": bounds}
     return common | {"entrywise": result.entrywise, "shift": result.shift}
-
-
-def _check_chart(path: str) -> None:
-    from noisewright.files import check_writable
-
-    if path.rsplit(".", 1)[-1] not in ("svg", "png", "html"):
-        raise InvalidParameter("chart", path, "must end in .svg, .png or .html", "rename it")
-    check_writable(path, "chart")
-
-
-def _draw(found: list[Any], path: str) -> None:
-    """Value and bound against the norm, or against the size when several sizes were asked."""
-    import altair as alt
-
-    from noisewright.files import replacing
-
-    by_size = len({result.workload.size for result in found}) > 1
-    rows = [
-        {
-            "cells": result.workload.size,
-            "norm": f"{_exponent(result):g}",
-            "workload": result.workload.brief(),
-            "what": what,
-            "error": error,
-        }
-        for result in found
-        for what, error in (("value", result.value), ("lower bound", result.lower_bound))
-    ]
-    x: Any = alt.X("norm:N", sort=None, title="norm of the error")
-    if by_size:
-        x = alt.X("cells:Q", scale=alt.Scale(type="log"), title="cells")
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=x,
-        y=alt.Y("error:Q", scale=alt.Scale(zero=False), title="error per unit of noise"),
-        color=alt.Color("norm:N" if by_size else "workload:N", sort=None),
-    )
-    # Value and bound mostly coincide: hollow diamonds leave the dots on the line in sight.
-    lines = base.transform_filter("datum.what == 'value'").mark_line()
-    shapes = alt.Scale(domain=["value", "lower bound"], range=["circle", "diamond"])
-    points = base.mark_point(size=90, strokeWidth=1.5).encode(
-        shape=alt.Shape("what:N", scale=shapes, title=None)
-    )
-    drawing = alt.layer(lines, points).properties(width=420, height=260)
-    kind = path.rsplit(".", 1)[-1]
-    with replacing(path, "chart") as temporary:
-        drawing.save(str(temporary), format=kind, inline=kind == "html")

@@ -1,17 +1,31 @@
-"""Options that several commands share, each said once."""
+"""Options that several commands share, each said once, and what they stand for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
-from typing import Any, TypeVar
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_Option = Callable[[Any], Any]
+if TYPE_CHECKING:
+    from noisewright.domain import Domain
+    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.local import LocalPlan
+    from noisewright.privacy.budget import Neighbours, Privacy
+    from noisewright.workload import Workload
 
-neighbours_option: _Option = click.option(
+Command = Callable[..., None]
+Option = Callable[[Command], Command]
+
+FILE = click.Path(dir_okay=False)
+
+plan_argument: Option = click.argument("plan_file", metavar="PLAN", type=FILE)
+json_option: Option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON on standard output."
+)
+neighbours_option: Option = click.option(
     "--neighbours",
     type=click.Choice(["add-remove", "replace-one"]),
     default="add-remove",
@@ -19,14 +33,101 @@ neighbours_option: _Option = click.option(
     help="What one person can change.",
 )
 
-_ASKING: tuple[_Option, ...] = (
-    click.argument("workload", required=False),
-    click.option("--queries", "spec", type=click.Path(dir_okay=False), help="Questions in YAML."),
-    click.option("--schema", type=click.Path(dir_okay=False), help="The table's schema in YAML."),
+
+def non_negative_option(text: str) -> Option:
+    """`--non-negative`, which means something else before and after a curator."""
+    return click.option("--non-negative", "--nonnegative", "non_negative", is_flag=True, help=text)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent."""
+
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+    neighbours: Neighbours
+
+    @property
+    def privacy(self) -> Privacy:
+        """The budget as a promise, checked."""
+        from noisewright.privacy.budget import Privacy
+
+        return Privacy(self.epsilon, self.delta, self.rho, self.neighbours)
+
+
+@dataclass(frozen=True)
+class Question(Budget):
+    """What is asked, under which budget, for which error, in which model."""
+
+    workload: str | None
+    spec: str | None
+    schema: str | None
+    error: str
+    model: Literal["central", "local"]
+
+    @functools.cached_property
+    def domain(self) -> Domain | None:
+        """The domain that the schema declares, where one is given."""
+        from noisewright.domain import Domain
+
+        return None if self.schema is None else Domain.from_yaml(self.schema)
+
+    @functools.cached_property
+    def queries(self) -> Workload:
+        """A workload in text, or questions over a schema."""
+        from noisewright.errors import InvalidParameter
+        from noisewright.workload import Workload, workload
+
+        if self.workload is not None and self.spec is None:
+            return workload(self.workload)
+        if self.spec is None or self.workload is not None:
+            rule, remedy = "must be given, or else --queries", "give exactly one of the two"
+            raise InvalidParameter("workload", self.workload, rule, remedy)
+        if self.domain is None:
+            raise InvalidParameter(
+                "schema", None, "must be given with --queries", "add --schema FILE"
+            )
+        return Workload.from_spec(self.spec, self.domain)
+
+    @property
+    def exponent(self) -> str | float:
+        """The error as a number where it is one, by its name otherwise."""
+        try:
+            return float(self.error)
+        except ValueError:
+            return self.error
+
+
+def _gathered(name: str, kind: type[Budget], options: Sequence[Option]) -> Option:
+    """Options that a command receives together, as one argument of that name and kind."""
+    names = [field.name for field in fields(kind)]
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def called(**given: object) -> None:
+            together = kind(**{field: given.pop(field) for field in names})  # type: ignore[arg-type]
+            command(**{name: together}, **given)
+
+        decorated: Command = called
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+_BUDGET: tuple[Option, ...] = (
     click.option("--epsilon", type=float, help="Privacy budget ε."),
     click.option("--delta", type=float, help="Probability δ for approximate privacy (try 1e-9)."),
     click.option("--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε."),
     neighbours_option,
+)
+_QUESTION: tuple[Option, ...] = (
+    click.argument("workload", required=False),
+    click.option("--queries", "spec", type=FILE, help="Questions in YAML."),
+    click.option("--schema", type=FILE, help="The table's schema in YAML."),
+    *_BUDGET,
     click.option("--error", default="rmse", show_default=True, help="rmse, max or a number >= 2."),
     click.option(
         "--model",
@@ -36,32 +137,49 @@ _ASKING: tuple[_Option, ...] = (
         help="Who adds the noise: a trusted curator, or every person.",
     ),
 )
+budget_options = _gathered("budget", Budget, _BUDGET)
+question_options = _gathered("question", Question, _QUESTION)
 
 
-def asking(command: _Command) -> _Command:
-    """What is asked, under which budget, for which error, in which model."""
-    return reduce(lambda decorated, option: option(decorated), reversed(_ASKING), command)
+def check_output(output: str, *inputs: str) -> None:
+    """Refuse, before any work is done, an output that cannot be written or is an input."""
+    from noisewright.files import check_apart, check_writable
+
+    check_apart(output, *inputs)
+    check_writable(output)
 
 
-def asked(workload: str | None, spec: str | None, domain: Any) -> Any:
-    """What the command line asks: a workload in text, or questions over a schema."""
+def check_recorded(output: str, *inputs: str) -> int:
+    """Refuse, before any budget is spent, answers whose record could not be kept beside them.
+
+    Returns how many times a budget was spent on this output before.
+    """
+    from noisewright.planning.release import metadata_path, read_record, spendings
+
+    check_output(output, *inputs)
+    check_output(str(metadata_path(output)), *inputs)
+    return spendings(read_record(metadata_path(output)))
+
+
+def central_plan(path: str) -> CentralPlan:
+    """The plan in a file; one without a curator is refused."""
+    import noisewright as nw
     from noisewright.errors import InvalidParameter
-    from noisewright.workload import Workload
 
-    if (workload is None) == (spec is None):
+    plan: CentralPlan = nw.load(path)
+    if plan.model != "central":
+        raise InvalidParameter("plan", path, "has no curator", "use `randomize` and `estimate`")
+    return plan
+
+
+def local_plan(path: str) -> LocalPlan:
+    """The plan in a file; one with a curator is refused."""
+    import noisewright as nw
+    from noisewright.errors import InvalidParameter
+
+    plan: LocalPlan = nw.load(path)
+    if plan.model != "local":
         raise InvalidParameter(
-            "workload", workload, "must be given, or else --queries", "give exactly one of the two"
+            "plan", path, "has a curator", "use `release`, or plan with --model local"
         )
-    if spec is None:
-        return workload
-    if domain is None:
-        raise InvalidParameter("schema", None, "must be given with --queries", "add --schema FILE")
-    return Workload.from_spec(spec, domain)
-
-
-def exponent(error: str) -> str | float:
-    """An error as a number where it is one, by its name otherwise."""
-    try:
-        return float(error)
-    except ValueError:
-        return error
+    return plan

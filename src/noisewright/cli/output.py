@@ -5,35 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+    from noisewright.planning.release import Release
+    from noisewright.solution import BoundClass
+
+SHOWN = 20
+ERRORS_BY_TABLE = ["table", "queries", "rmse", "largest", "95 % within ±", "all at once ±"]
 _FILE_WIDTH = 160
-
-
-def check_output(output: str, *inputs: str) -> None:
-    """Refuse, before any work is done, an output that cannot be written or is an input."""
-    from noisewright.files import check_apart, check_writable
-
-    check_apart(output, *inputs)
-    check_writable(output)
-
-
-def check_recorded(output: str, *inputs: str) -> int:
-    """Refuse, before any budget is spent, answers whose record could not be kept beside them.
-
-    Returns how many times a budget was spent on this output before.
-    """
-    from noisewright.planning.release import metadata_path, read_record, spendings
-
-    check_output(output, *inputs)
-    check_output(str(metadata_path(output)), *inputs)
-    return spendings(read_record(metadata_path(output)))
 
 
 def tell_earlier(spent: int, beside: object) -> None:
@@ -63,14 +47,7 @@ def told_warnings() -> Iterator[None]:
             )
 
 
-def json_option(command: _Command) -> _Command:
-    """Add `--json`, received as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")(
-        command
-    )
-
-
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """Print plain values, dataclasses and numpy values as indented JSON."""
     import msgspec
 
@@ -78,7 +55,7 @@ def print_json(document: Any) -> None:
     click.echo(msgspec.json.format(encoded, indent=2).decode())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if hasattr(value, "tolist"):  # numpy scalars and arrays
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
@@ -106,21 +83,35 @@ def print_table(
         numeric = bool(listed) and all(isinstance(row[position], int | float) for row in listed)
         table.add_column(Text(column), justify="right" if numeric else "left")
     for row in listed:
-        table.add_row(*(_shown(value) for value in row))
+        table.add_row(*(_cell(value) for value in row))
     # Into a file or a pipe, lines stay whole: only a terminal has a width to fold at.
     Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
 
 
-def bound_note(bound_class: Any) -> str:
-    """What a lower bound is about, for the foot of a table; empty where there is no bound."""
-    return "" if bound_class is None else str(bound_class.statement)
-
-
-def _shown(value: object) -> Text:
+def _cell(value: object) -> Text:
     """Return a cell as plain text: labels such as [0, 18) are not markup."""
     from rich.text import Text
 
     return Text(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+def print_answers(title: str, release: Release, caption: str) -> None:
+    """The first answers with their intervals, as they are written."""
+    ends = release.intervals.each, release.intervals.all
+    rows = [
+        (label, "left out", "", "")
+        if answer != answer
+        else (label, f"{answer:,.1f}", *(f"{lo[i]:,.1f} … {hi[i]:,.1f}" for lo, hi in ends))
+        for i, (label, answer) in enumerate(
+            zip(release.labels[:SHOWN], release.answers, strict=False)
+        )
+    ]
+    print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)
+
+
+def bound_note(bound_class: BoundClass | None) -> str:
+    """What a lower bound is about, for the foot of a table; empty where there is no bound."""
+    return "" if bound_class is None else bound_class.statement
 
 
 @contextmanager

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisewright.cli.options import asked, asking, exponent
-from noisewright.cli.output import bound_note, json_option, print_json, print_table, progress
+from noisewright.cli.options import FILE, Question, json_option, question_options
+from noisewright.cli.output import (
+    ERRORS_BY_TABLE,
+    SHOWN,
+    bound_note,
+    print_json,
+    print_table,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from noisewright.local.optimise.control import Progress
+    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.local import LocalPlan
+    from noisewright.planning.targets import Target
+    from noisewright.workload.base import FloatArray
 
 
 @click.command()
-@asking
+@question_options
 @click.option("--target-rmse", type=float, help="Find the budget for this mean error instead.")
 @click.option("--target-max", type=float, help="Find the budget for this largest error instead.")
 @click.option(
@@ -32,7 +48,7 @@ from noisewright.cli.output import bound_note, json_option, print_json, print_ta
 @click.option("--seed", type=int, help="Local: seed of the search, which is public.")
 @click.option("--target-ratio", type=float, help="Local: stop this close to the lower bound.")
 @click.option(
-    "--checkpoint", type=click.Path(dir_okay=False),
+    "--checkpoint", type=FILE,
     help="Local: keep the state of the search here, and go on from it after an interruption.",
 )  # fmt: skip
 @click.option(
@@ -47,15 +63,19 @@ from noisewright.cli.output import bound_note, json_option, print_json, print_ta
     "--norm", type=float,
     help="Local: with --objective average, the exponent of the mean over queries (inf: the worst).",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write the plan here.")
+@click.option("-o", "--output", type=FILE, help="Write the plan here.")
 @json_option
 def plan(
-    workload: str | None,
-    spec: str | None,
-    schema: str | None,
+    question: Question,
+    mechanism: str,
     output: str | None,
     as_json: bool,
-    **choices: Any,
+    target_rmse: float | None,
+    target_max: float | None,
+    table_targets: tuple[str, ...],
+    pure: bool,
+    prior: str | None,
+    **local: str | float | None,
 ) -> None:
     """Plan private answers to WORKLOAD (such as prefix:64), or to questions in YAML.
 
@@ -72,49 +92,44 @@ def plan(
       noisewright plan prefix:64 --model local --epsilon 1 --people 200000
       noisewright plan --queries q.yaml --schema s.yaml --epsilon 1 --delta 1e-9 -o people.nw
     """
-    import noisewright as nw
-    from noisewright.cli.plan_local import plan_without_curator
     from noisewright.files import check_writable
+    from noisewright.planning.targets import Target
 
     if output is not None:
         check_writable(output)
-    domain = None if schema is None else nw.Domain.from_yaml(schema)
-    queries = asked(workload, spec, domain)
-    if choices["model"] == "local":
-        plan_without_curator(queries, domain, output, as_json, choices)
+    if question.model == "local":
+        settings: dict[str, Any] = {k: v for k, v in local.items() if v is not None}
+        if prior is not None:
+            settings["prior"] = _numbers(prior)
+        _plan_local(question, mechanism, settings, output, as_json)
         return
+    targets = [Target.parse(text) for text in table_targets]
+    if target_rmse is not None:
+        targets.append(Target("rmse", target_rmse))
+    if target_max is not None:
+        targets.append(Target("max", target_max))
     with progress("planning"):
-        made, binding = _planned(queries, domain, choices)
+        made, binding = _planned(question, mechanism, targets, pure)
     if output is not None:
         made.save(output)
     if as_json:
         print_json(made.summary() | ({} if binding is None else {"binding": binding}))
     else:
-        show(made, output, binding)
+        _show_central(made, output, binding)
 
 
-def _planned(queries: Any, domain: Any, choices: dict[str, Any]) -> tuple[Any, str | None]:
+def _planned(
+    question: Question, mechanism: str, targets: list[Target], pure: bool
+) -> tuple[CentralPlan, str | None]:
     """The plan for a budget, or for targets with the one that decides the budget."""
     from noisewright import api
     from noisewright.errors import InvalidParameter
-    from noisewright.planning.targets import Target
-    from noisewright.privacy.budget import Privacy
 
-    targets = [Target.parse(text) for text in choices["table_targets"]]
-    if choices["target_rmse"] is not None:
-        targets.append(Target("rmse", choices["target_rmse"]))
-    if choices["target_max"] is not None:
-        targets.append(Target("max", choices["target_max"]))
-    settings = {
-        "error": exponent(choices["error"]),
-        "mechanism": choices["mechanism"],
-        "domain": domain,
-    }
-    epsilon, delta, rho = choices["epsilon"], choices["delta"], choices["rho"]
-    neighbours = choices["neighbours"]
+    queries, error, domain = question.queries, question.exponent, question.domain
     if not targets:
-        return api.plan(queries, Privacy(epsilon, delta, rho, neighbours), **settings), None
-    if epsilon is not None or rho is not None:
+        made = api.plan(queries, question.privacy, error=error, mechanism=mechanism, domain=domain)
+        return made, None
+    if question.epsilon is not None or question.rho is not None:
         raise InvalidParameter(
             "target",
             targets[0].limit,
@@ -122,12 +137,19 @@ def _planned(queries: Any, domain: Any, choices: dict[str, Any]) -> tuple[Any, s
             "drop --epsilon and --rho: the budget is what is found",
         )
     fit = api.plan_for(
-        queries, targets, pure=choices["pure"], delta=delta, neighbours=neighbours, **settings
+        queries,
+        targets,
+        pure=pure,
+        delta=question.delta,
+        neighbours=question.neighbours,
+        error=error,
+        mechanism=mechanism,
+        domain=domain,
     )
     return fit.plan, fit.binding.text()
 
 
-def show(made: Any, output: str | None, binding: str | None = None) -> None:
+def _show_central(made: CentralPlan, output: str | None, binding: str | None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
     forecast = made.forecast()
     ratio = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the bound"
@@ -150,8 +172,102 @@ def show(made: Any, output: str | None, binding: str | None = None) -> None:
     print_table("Plan", ["", ""], rows, bound_note(forecast.bound_class))
     tables = made.table_errors()
     if len(tables) > 1:
-        print_table(
-            "Expected error by table, in people",
-            ["table", "queries", "rmse", "largest", "95 % within ±", "all at once ±"],
-            tables,
+        print_table("Expected error by table, in people", ERRORS_BY_TABLE, tables)
+
+
+def _plan_local(
+    question: Question,
+    mechanism: str,
+    settings: dict[str, Any],
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Plan, and say what it will take: people for an error, or errors for people."""
+    from noisewright import api
+
+    limit = settings.get("time_limit")
+    with progress("planning") as advance:
+
+        def tell(state: Progress) -> None:
+            ratio = f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
+            share = state.seconds / (limit if isinstance(limit, float) and limit else 10.0)
+            advance(min(share, 0.99), f"optimising ({state.stage}): {ratio}")
+
+        made: LocalPlan = api.plan(
+            question.queries,
+            replace(question, neighbours="replace-one").privacy,
+            model="local",
+            mechanism=mechanism,
+            domain=question.domain,
+            progress=tell,
+            **settings,
         )
+    if output is not None:
+        made.save(output)
+    document = made.summary()
+    if as_json:
+        print_json(document)
+        return
+    _show_local(made, document, output)
+    if made.people is not None:
+        _show_forecast(made, made.people)
+
+
+def _numbers(path: str) -> FloatArray:
+    """The numbers of a text file, separated by commas, blanks or lines."""
+    import numpy as np
+
+    from noisewright.errors import InvalidParameter
+
+    try:
+        words = Path(path).read_text(encoding="utf-8").replace(",", " ").split()
+        return np.array([float(word) for word in words])
+    except ValueError:  # not text, or not numbers
+        raise InvalidParameter(
+            "prior", path, "must be text that holds a number per cell", "write one to a line"
+        ) from None
+
+
+def _show_local(made: LocalPlan, document: dict[str, Any], output: str | None) -> None:
+    ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
+    against = f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
+    rows = [
+        ("queries", f"{document['queries']:,}"),
+        ("privacy of every report", made.privacy.text()),
+        ("mechanism", made.mechanism),
+        ("one report", f"{document['report_bytes']:,} bytes"),
+        ("people for a variance of 0.01 per query", f"{document['sample_complexity']:,.0f}"),
+        ("certified", against),
+    ]
+    bound_class = made.comparison.bound_class if ratio else None
+    if bound_class is not None:
+        rows.append(("bound for", str(bound_class)))
+    if "people_needed" in document:
+        needed = f"{document['people_needed']:,}"
+        rows.append((f"people for a variance of {document['alpha']:g}", needed))
+    if document.get("shuffled"):
+        shuffled = document["shuffled"]
+        text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (beside ε, not instead)"
+        rows.append(("reports together, once shuffled", text))
+    if output is not None:
+        rows.append(("written to", output))
+    print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))
+    others = [(r["mechanism"], f"{r['sample_complexity']:,.0f}") for r in made.runners_up]
+    if others:
+        print_table("What others would need", ["mechanism", "people"], others)
+
+
+def _show_forecast(made: LocalPlan, people: int) -> None:
+    """Expected errors: table by table where there are several, else query by query."""
+    forecast = made.forecast(people)
+    title = f"Expected error from {people:,} people, in people"
+    caption = f"root mean square {forecast.rmse:,.1f}; on the worst data {forecast.worst_rmse:,.1f}"
+    tables = made.table_errors(people)
+    if len(tables) > 1:
+        print_table(title, ERRORS_BY_TABLE, tables, caption)
+        return
+    shown = zip(made.labels()[:SHOWN], forecast.std, forecast.halfwidth, strict=False)
+    rows = [(label, f"{std:,.1f}", f"± {half:,.1f}") for label, std, half in shown]
+    more = len(forecast.std) - len(rows)
+    caption += f"; {more:,} more queries" if more else ""
+    print_table(title, ["query", "standard error", "95 % within"], rows, caption)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisewright.cli.output import json_option, print_json, print_table
+from noisewright.cli.options import json_option
+from noisewright.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from noisewright.domain import Attribute, Domain

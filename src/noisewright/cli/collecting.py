@@ -1,0 +1,240 @@
+"""Commands without a curator: `client` (what devices run), `randomize` and `estimate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from noisewright.cli.options import (
+    FILE,
+    check_output,
+    check_recorded,
+    json_option,
+    local_plan,
+    non_negative_option,
+    plan_argument,
+)
+from noisewright.cli.output import SHOWN, print_answers, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from noisewright.local.reports.aggregate import Aggregate
+    from noisewright.planning.local import LocalPlan
+    from noisewright.planning.release import Release
+
+
+@click.command()
+@plan_argument
+@click.option("--specification", is_flag=True, help="Print all that a client needs, as JSON.")
+@json_option
+def client(plan_file: str, specification: bool, as_json: bool) -> None:
+    """Recompute from PLAN's own chances what every report spends, and export its client.
+
+    The specification holds nothing private. A browser, a phone or an auditor can run it, and
+    recompute ε, without trusting the library that wrote it:
+
+    \b
+      noisewright client survey.plan --specification > client.json
+
+    docs/reference/randomizer.md says how it is read, and clients/javascript runs it.
+    """
+    from noisewright.local.randomizer.export import exported
+
+    plan = local_plan(plan_file)
+    document = exported(plan.format)
+    if specification:
+        print_json(document)
+        return
+    about = {name: value for name, value in document.items() if name != "specification"}
+    about["report_bytes"] = plan.format.length
+    about["nodes"] = [node["op"] for node in document["specification"]["nodes"]]
+    if as_json:
+        print_json(about)
+        return
+    spent = "exactly" if document["exact"] else "at most"
+    promise = f"ε = {document['epsilon']!r}, δ = {document['delta']:g}"
+    languages = "this library only" if document["continuous_noise"] else "any language"
+    rows = [
+        (f"every report spends {spent}", promise),
+        ("values", document["cells"]),
+        ("one report", f"{about['report_bytes']:,} bytes"),
+        ("primitives", ", ".join(sorted(set(about["nodes"])))),
+        ("runs in", languages),
+        ("digest", document["digest"]),
+    ]
+    print_table("Client", ["", ""], rows)
+
+
+@click.command()
+@plan_argument
+@click.argument("table", type=FILE)
+@click.option(
+    "-o", "--output", type=FILE, required=True,
+    help="Reports: Parquet, or hexadecimal text in CSV by suffix.",
+)  # fmt: skip
+@json_option
+def randomize(plan_file: str, table: str, output: str, as_json: bool) -> None:
+    """Write one report per row of TABLE (CSV or Parquet), as each person's own device would.
+
+    Every run draws fresh randomness from the operating system. Reports are private one by one, but
+    they are in the order of the rows: keep them apart from the table. Where the plan knows no
+    schema, the table's column `cell` holds cells by number.
+    """
+    check_output(output, plan_file, table)
+    plan = local_plan(plan_file)
+    with progress("randomising"):
+        count = plan.randomize_table(table, output)
+    if as_json:
+        about = {"plan": plan.format.name, "mechanism": plan.mechanism, "epsilon": plan.epsilon}
+        length = plan.format.length
+        print_json({"reports": count, **about, "report_bytes": length, "output": output})
+        return
+    rows = [
+        ("reports", f"{count:,}"),
+        ("privacy of every report", plan.privacy.text()),
+        ("mechanism", plan.mechanism),
+        ("plan", plan.format.name),
+        ("written to", output),
+    ]
+    print_table("Reports", ["", ""], rows)
+
+
+@click.command()
+@plan_argument
+@click.argument("reports", nargs=-1, required=True, type=FILE)
+@click.option(
+    "-o", "--output", type=FILE,
+    help="Answers: CSV, or Parquet by suffix. What they rest on goes beside it in .meta.json.",
+)  # fmt: skip
+@click.option(
+    "--aggregate", type=FILE,
+    help="Write the merged statistics here (.agg); such files can be given as REPORTS again.",
+)  # fmt: skip
+@click.option(
+    "--distribution", type=FILE,
+    help="Write the share of people in every cell here (CSV): none negative, summing to one.",
+)  # fmt: skip
+@non_negative_option("Answers of the best fitting table of people.")
+@click.option("--population", is_flag=True, help="Errors for the population people come from.")
+@click.option("--worst-case", is_flag=True, help="Errors on the worst data, not the estimated.")
+@click.option(
+    "--robust", multiple=True,
+    help="Against poisoned reports: median:20 (medians over 20 groups), cap:6 (set aside reports "
+    "more than 6 standard deviations out); may be repeated.",
+)  # fmt: skip
+@json_option
+def estimate(
+    plan_file: str,
+    reports: tuple[str, ...],
+    output: str | None,
+    aggregate: str | None,
+    distribution: str | None,
+    non_negative: bool,
+    population: bool,
+    worst_case: bool,
+    robust: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Estimate the answers of PLAN from REPORTS (Parquet, CSV or .agg files).
+
+    Reports that are malformed, impossible or of another plan are counted and set aside.
+
+    \b
+    Examples:
+      noisewright estimate people.nw reports.parquet -o answers.csv
+      noisewright estimate people.nw monday.agg tuesday.agg --non-negative
+    """
+    if output is not None:
+        check_recorded(output, plan_file, *reports)
+    for path in (aggregate, distribution):
+        if path is not None:
+            check_output(path, plan_file, *reports)
+    plan = local_plan(plan_file)
+    groups, cap = _robust(robust)
+    with progress("adding up reports"):
+        merged = _merged(plan, reports, groups, cap)
+        release = plan.estimate(
+            merged,
+            errors="worst" if worst_case else "plug-in",
+            population=population,
+            non_negative=non_negative,
+        )
+    if aggregate is not None:
+        merged.save(aggregate)
+    if distribution is not None:
+        _write_shares(plan, merged, distribution)
+    if output is not None:
+        release.write(output)
+    if as_json:
+        lower, upper = release.intervals.each
+        figures = {"answers": release.answers, "std_error": release.std}
+        print_json(
+            {**release.metadata, **figures, "lower": lower, "upper": upper, "output": output}
+        )
+    else:
+        _show(release, output)
+
+
+def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
+    """`median:20` and `cap:6` as the groups and the cap of an aggregate."""
+    from noisewright.errors import InvalidParameter
+
+    groups, cap = 1, None
+    for option in options:
+        name, _, number = option.partition(":")
+        try:
+            if name == "median":
+                groups = int(number)
+            elif name == "cap":
+                cap = float(number)
+            else:
+                raise ValueError
+        except ValueError:
+            raise InvalidParameter(
+                "robust", option, "must be median:GROUPS or cap:DEVIATIONS", "try median:20"
+            ) from None
+    return groups, cap
+
+
+def _merged(plan: LocalPlan, paths: tuple[str, ...], groups: int, cap: float | None) -> Aggregate:
+    from noisewright.errors import InvalidParameter
+    from noisewright.local.reports.aggregate import Aggregate
+
+    parts = []
+    for path in paths:
+        if not path.endswith(".agg"):
+            parts.append(plan.aggregate(path, groups=groups, cap=cap))
+        elif Path(path).is_file():
+            parts.append(Aggregate.from_bytes(Path(path).read_bytes(), plan.format))
+        else:
+            raise InvalidParameter("reports", path, "is not a file", "check the path")
+    total, *others = parts
+    for part in others:
+        total = total.merge(part)
+    return total
+
+
+def _write_shares(plan: LocalPlan, merged: Aggregate, path: str) -> None:
+    import pyarrow as pa
+
+    from noisewright.files import write_table
+
+    shares = {"cell": plan.cell_labels(), "share": plan.distribution(merged)}
+    write_table(path, pa.table(shares))
+
+
+def _show(release: Release, output: str | None) -> None:
+    aside = {reason: n for reason, n in release.metadata["set_aside"].items() if n}
+    told = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
+    rows = [
+        ("reports that count", f"{release.metadata['people']:,}"),
+        ("set aside", told or "none"),
+        ("mechanism", release.metadata["mechanism"]),
+        ("standard errors", release.metadata["standard_errors"]),
+    ]
+    print_table("Estimates", ["", ""], rows)
+    more = len(release) - SHOWN
+    caption = f"{more:,} more answers" if more > 0 else ""
+    where = f"written to {output}" if output else "use -o to write them"
+    print_answers("Answers, in people", release, "; ".join(t for t in (caption, where) if t))
