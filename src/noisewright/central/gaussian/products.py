@@ -59,7 +59,7 @@ def product_strategy(
     matrices = [quantise(a, f, bits) for a, f in zip(real, term.factors, strict=True)]
     value = term.weight * prod(s.value for s in solved)
     bound = term.weight * prod(s.lower_bound for s in solved)
-    notes = [s.explanation for s in solved]
+    notes = [s.explanation for s in solved] or ["one count"]
     block = Block(term.attributes, tuple(matrices), multiplier=fine_grid(matrices))
     strategy = BlockStrategy(sizes, (block,))
     return Candidate(

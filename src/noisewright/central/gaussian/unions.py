@@ -50,11 +50,12 @@ def split_strategy(
     strategy = BlockStrategy(sizes, tuple(blocks), separate=True)
     bounds = [part.bound or 0.0 for part in parts]
     alone = np.array(bounds) * (queries / queries.sum()) ** (1 / norm)
+    added = neighbours == "add-remove"
     return Candidate(
         strategy,
         unit_error(strategy, terms, norm, 2, neighbours),
-        float(alone.max()) if neighbours == "add-remove" else None,
-        "the hardest part alone",
+        float(alone.max()) if added else None,
+        "the hardest part alone" if added else "none",
         f"{len(parts)} parts answered separately: they need not agree with each other",
         neighbours,
     )
