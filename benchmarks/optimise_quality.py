@@ -18,7 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from noisewright.local.optimise.optimised import Optimised
-from noisewright.local.optimise.ways import optimise
+from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
 
 AIMS = {

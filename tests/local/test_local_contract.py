@@ -311,7 +311,7 @@ def test_settings_that_only_a_search_reads_are_refused_at_once():
 def test_a_plan_without_a_search_does_not_load_it():
     script = (
         "import sys, noisewright as nw; nw.plan('identity:8', nw.Privacy(1.0), model='local');"
-        "print('noisewright.local.optimise.ways' in sys.modules)"
+        "print('noisewright.local.optimise.run' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert told.stdout.strip() == "False", told.stderr

@@ -17,7 +17,7 @@ from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_pr
 from noisewright.local.choose.cost import LocalComparison
 from noisewright.local.fixedpoint import exponential
 from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.optimise.ways import optimise
+from noisewright.local.optimise.run import optimise
 from noisewright.local.transform.fourier import fourier
 from noisewright.planning.local_make import plan_local
 from noisewright.privacy.budget import Privacy

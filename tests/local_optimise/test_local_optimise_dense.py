@@ -7,17 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisewright.local.histogram.sets import best_subset_size
 from noisewright.local.optimise.control import Control
-from noisewright.local.optimise.dense.cell_types import Types
 from noisewright.local.optimise.dense.column_generation import improve, reweight
-from noisewright.local.optimise.dense.descent import Chart, descend
-from noisewright.local.optimise.dense.design import Design, rounded, split
-from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.projection import project
+from noisewright.local.optimise.dense.descent import Chart, descend, project
+from noisewright.local.optimise.dense.design import (
+    Design,
+    Types,
+    dense_start,
+    rounded,
+    spectral_patterns,
+    split,
+)
+from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
 from noisewright.local.optimise.dense.search import Effort, search
-from noisewright.local.optimise.dense.starts import dense_start, high_count, spectral_patterns
-from noisewright.local.optimise.dense.worst_prior import saddle_prior, worst_variance
-from noisewright.local.optimise.ways import optimise
+from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
 from oracles import local_matrix, published_optimiser
 
@@ -271,7 +275,7 @@ def test_search_on_the_smallest_domains(n, epsilon):
         gram, epsilon, uniform(n), True, Effort(), np.random.default_rng(0), Control()
     )
     assert np.abs(design.chances().sum(axis=0) - 1).max() < 1e-9
-    assert high_count(n, epsilon) == 1
+    assert best_subset_size(n, epsilon) == 1
 
 
 # --- against every pattern there is -------------------------------------------------------------

@@ -9,8 +9,6 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.search import Effort, search
-from noisewright.local.optimise.orbits.automorphisms import Automorphisms
-from noisewright.local.optimise.orbits.flips import flip_cells
 from noisewright.local.optimise.orbits.invariants import (
     character_energies,
     decompose,
@@ -18,15 +16,16 @@ from noisewright.local.optimise.orbits.invariants import (
     ramp_vector,
 )
 from noisewright.local.optimise.orbits.orbit_families import Family
-from noisewright.local.optimise.orbits.orbit_search import OrbitEffort, search_orbits
-from noisewright.local.optimise.orbits.shares import best_shares
+from noisewright.local.optimise.orbits.orbit_search import OrbitEffort, flip_cells, search_orbits
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.symmetric_search import (
+from noisewright.local.optimise.orbits.symmetry import (
+    Automorphisms,
     Orbits,
     SymmetricProblem,
     orbit_information,
 )
 from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.shares import best_shares
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload import workload
@@ -271,7 +270,7 @@ def test_large_problems_get_multiplicative_shares(monkeypatch):
     rng = np.random.default_rng(6)
     information, energies = rng.uniform(0.1, 2, (5, 8)), rng.uniform(0.5, 2, 8)
     _, exact = best_shares(information, energies)
-    monkeypatch.setattr("noisewright.local.optimise.orbits.shares._NEWTON_ENTRIES", 1)
+    monkeypatch.setattr("noisewright.local.shares._NEWTON_ENTRIES", 1)
     _, near = best_shares(information, energies)
     assert exact <= near <= exact * 1.01
 

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from noisewright.container import read, write
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bounds.trace import lower_bound, prior_bound
 from noisewright.local.histogram.response import RandomizedResponse
@@ -13,17 +14,16 @@ from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise.dense.column_generation import reweight
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.query_norms import power_mean
 from noisewright.local.optimise.kept import (
     Cache,
     Checkpoint,
+    KeptStrategy,
+    Snapshot,
     default_folder,
     fingerprint,
-    read,
-    write,
 )
+from noisewright.local.optimise.run import optimise, power_mean
 from noisewright.local.optimise.task import Task, weighted_gram
-from noisewright.local.optimise.ways import optimise
 from noisewright.workload import workload
 from noisewright.workload.gram import DenseGram
 from oracles import local_matrix
@@ -196,7 +196,7 @@ def test_finished_runs_are_kept_and_damage_is_noticed(tmp_path):
     assert again.value == pytest.approx(first.value)
     (file,) = tmp_path.iterdir()
     assert optimise(asked, 1.1, effort="low", cache=tmp_path).status == "finished"
-    header, arrays = read(file)
+    header, arrays = read(file, KeptStrategy)
     arrays["low"] = arrays["low"] - 1  # more than e^ε between the two chances of a row
     write(file, header, arrays)
     assert Cache(tmp_path).load(file.stem) is None
@@ -229,7 +229,7 @@ def test_fingerprints_tell_questions_apart():
 
 @pytest.mark.parametrize("text", ["prefix:14", "marginals:2^4:2", "prefix:144"])
 def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypatch):
-    from noisewright.local.optimise import ways as run
+    from noisewright.local.optimise import run
     from noisewright.local.optimise.control import Control
 
     monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))
@@ -247,8 +247,8 @@ def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypa
     else:
         with pytest.raises(Interrupted):
             optimise(workload(text), 1.0, checkpoint=path, progress=interrupt, **QUICK)
-    header, arrays = read(path)
-    assert header["stage"] in ("descent", "orbits", "ordered")
+    header, arrays = read(path, Snapshot)
+    assert header.stage in ("descent", "orbits", "ordered")
     assert arrays
     seen = []
     found = optimise(workload(text), 1.0, checkpoint=path, progress=seen.append, **QUICK)

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.delsarte import SchemeBound
+from noisewright.local.bounds.delsarte import SchemeBound, scheme_of
 from noisewright.local.bounds.rearrangement import OrderedBound
-from noisewright.local.bounds.schemes import scheme_of
 from noisewright.local.bounds.trace import LowerBound, lower_bound, off_the_total, optimised_prior
 from noisewright.workload.base import Workload
 from noisewright.workload.gram import Gram

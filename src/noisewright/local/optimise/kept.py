@@ -1,42 +1,33 @@
 """Finished strategies kept by what was asked, and snapshots of runs that were interrupted.
 
-Files are safetensors with a JSON header: arrays and plain settings, nothing that runs. An entry is
-as hostile as a plan: it must be of a kind that a search returns, its promise follows from its
-chances and its error is worked out again, so that a damaged or forged file can cost time and
-accuracy but never privacy.
+A file is as hostile as a plan. A strategy must be of a kind that a search returns, its promise
+follows from its chances and its error is worked out again; the state of a search must fit the
+question and be made of numbers, and what comes out of it is rounded and checked exactly. So a
+damaged or forged file can cost time and accuracy but never privacy.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from noisewright.container import Header, digest, read, write
 from noisewright.errors import NoisewrightError
+from noisewright.local.listed.matrix import check_prior
+from noisewright.local.optimise.dense.design import BoolArray, Design
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, Strategy
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import (
-    Gram,
-    IdentityGram,
-    KronGram,
-    MarginalGram,
-    OnesGram,
-    PrefixGram,
-    RangesGram,
-    ScaledGram,
-    SumGram,
-    XorGram,
-)
+from noisewright.workload.gram import Gram
 
 CACHE_VARIABLE = "NOISEWRIGHT_CACHE"
-_FORMAT = 3
+_FORMAT = 4
 
 RETURNED = {
     "optimised": ("matrix", "orbits", "coarse-fine", "randomized-response", "subset-selection"),
@@ -48,49 +39,53 @@ RETURNED = {
 }
 """What a search returns: names of mechanisms, and the kinds of strategy that each may be."""
 
+_LIGHTEST = 1e-30  # no search keeps less, and its inverse is still a number
+_BALANCED = 1e-9
+"""How far columns may be from one: what a matrix of chances may lack too."""
+
+
+class KeptStrategy(Header, tag="local-strategy", frozen=True):
+    """A finished strategy, and the name of the mechanism that it is."""
+
+    question: str
+    mechanism: str
+    strategy: dict[str, Any]
+
+
+class Snapshot(Header, tag="local-search", frozen=True):
+    """The state of a search, and how far it was."""
+
+    question: str
+    stage: str
+
 
 def default_folder() -> Path:
-    """Where finished strategies are kept unless told otherwise."""
-    told = os.environ.get(CACHE_VARIABLE)
-    if told:
-        return Path(told)
+    """Where finished strategies are kept unless another folder is named."""
+    folder = os.environ.get(CACHE_VARIABLE)
+    if folder:
+        return Path(folder)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "noisewright"
 
 
 def fingerprint(gram: Gram, *settings: object) -> str:
     """A name for a question: the Gram matrix by its structure, and everything that steers a run."""
-    digest = hashlib.sha256(repr((_FORMAT, gram.size, *settings)).encode())
-    digest.update(repr(_described(gram)).encode())
-    return digest.hexdigest()
+    return digest(repr((_FORMAT, gram.size, _described((gram, *settings)))))
 
 
-def _described(gram: Gram) -> tuple[object, ...]:
-    """What a Gram matrix is made of, numbers to twelve digits, so that equal questions agree."""
-    name = type(gram).__name__
-    if isinstance(gram, MarginalGram):
-        tables = sorted((tuple(sorted(table)), weight) for table, weight in gram.weights.items())
-        return name, tuple(gram.sizes), tuple(tables)
-    if isinstance(gram, SumGram):
-        return name, *(_described(part) for part in gram.parts)
-    if isinstance(gram, KronGram):
-        return name, *(_described(factor) for factor in gram.factors)
-    if isinstance(gram, ScaledGram):
-        return name, gram.scale, _described(gram.inner)
-    if isinstance(gram, IdentityGram | OnesGram | PrefixGram | RangesGram):
-        return name, gram.size
-    values = gram.eigenvalues if isinstance(gram, XorGram) else gram.dense()
-    scale = float(np.abs(values).max(initial=0.0)) or 1.0
-    digest = hashlib.sha256(np.round(values / scale, 12).tobytes()).hexdigest()
-    return name, f"{scale:.12e}", digest
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A strategy, and the name of the mechanism that it is."""
-
-    strategy: Strategy
-    mechanism: str
+def _described(value: object) -> object:
+    """What a value is made of, arrays to twelve digits, so that equal questions agree."""
+    if isinstance(value, np.ndarray):
+        scale = float(np.abs(value).max(initial=0.0)) or 1.0
+        return f"{scale:.12e}", digest(np.round(value / scale, 12))
+    if isinstance(value, Mapping):
+        return tuple(sorted((tuple(sorted(key)), one) for key, one in value.items()))
+    if isinstance(value, tuple):
+        return tuple(map(_described, value))
+    if is_dataclass(value):
+        parts = (_described(getattr(value, field.name)) for field in fields(value))
+        return type(value).__name__, *parts
+    return value
 
 
 @dataclass(frozen=True)
@@ -99,27 +94,24 @@ class Cache:
 
     folder: Path
 
-    def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.safetensors"
+    def _path(self, question: str) -> Path:
+        return self.folder / f"{question}.safetensors"
 
-    def load(self, name: str) -> Kept | None:
-        """The strategy kept under this name; None if there is none that can be trusted."""
-        found = read(self._path(name))
-        if found is None or found[0].get("question") != name:
-            return None
-        header, arrays = found
+    def load(self, question: str) -> tuple[Strategy, str] | None:
+        """The strategy kept for a question, and its mechanism; None where none can be trusted."""
         try:
-            strategy = unpack(header.get("strategy", {}), arrays)
+            header, arrays = read(self._path(question), KeptStrategy)
+            strategy = unpack(header.strategy, arrays)
         except NoisewrightError:
             return None
-        mechanism = str(header.get("mechanism"))
-        return Kept(strategy, mechanism) if strategy.kind in RETURNED.get(mechanism, ()) else None
+        known = header.question == question and strategy.kind in RETURNED.get(header.mechanism, ())
+        return (strategy, header.mechanism) if known else None
 
-    def save(self, name: str, strategy: Strategy, mechanism: str) -> None:
-        """Keep a strategy; a folder that cannot be written is no reason to fail."""
+    def save(self, question: str, strategy: Strategy, mechanism: str) -> None:
+        """Keep a strategy."""
         settings, arrays = pack(strategy)
-        header = {"question": name, "strategy": settings, "mechanism": mechanism}
-        write(self._path(name), header, arrays)
+        header = KeptStrategy(question=question, mechanism=mechanism, strategy=settings)
+        _keep(self._path(question), header, arrays)
 
 
 @dataclass(frozen=True)
@@ -127,49 +119,72 @@ class Checkpoint:
     """One file with the state of one run."""
 
     path: Path
-    name: str
+    question: str
 
     def load(self) -> Arrays | None:
         """State of an interrupted run of the same question."""
-        found = read(self.path)
-        return None if found is None or found[0].get("question") != self.name else found[1]
+        with suppress(NoisewrightError):
+            header, arrays = read(self.path, Snapshot)
+            return arrays if header.question == self.question else None
+        return None
 
     def save(self, stage: str, arrays: Arrays) -> None:
         """Keep the state, replacing the one before."""
-        write(self.path, {"question": self.name, "stage": stage}, arrays)
+        _keep(self.path, Snapshot(question=self.question, stage=stage), arrays)
 
 
-def read(path: Path) -> tuple[dict[str, Any], Arrays] | None:
-    """Header and arrays of a file; None where it is missing or unreadable."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            header = json.loads(file.metadata()["noisewright"])
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-    return (header, arrays) if isinstance(header, dict) else None
-
-
-def write(path: Path, header: dict[str, Any], arrays: Arrays) -> None:
-    """Write a file whole or not at all."""
-    from safetensors.numpy import save
-
-    contents = save(
-        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-        metadata={"noisewright": json.dumps(header)},
-    )
-    try:
+def _keep(path: Path, header: Header, arrays: Arrays) -> None:
+    """Write a file; a folder that cannot be written is no reason to fail."""
+    with suppress(OSError, NoisewrightError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.write(contents)
-        Path(temporary).replace(path)
-    except OSError:
-        return
+        write(path, header, arrays)
 
 
-def prior_settings(prior: FloatArray | None) -> object:
-    """A prior as part of a question's name."""
-    return None if prior is None else hashlib.sha256(np.round(prior, 12).tobytes()).hexdigest()
+# --- the arrays of a state, or None where they do not fit -----------------------------------------
+
+
+def saved_patterns(state: Arrays | None, cells: int, name: str = "patterns") -> BoolArray | None:
+    """Subsets of cells, one a row."""
+    array = None if state is None else state.get(name)
+    fits = array is not None and array.dtype == np.bool_ and array.ndim == 2 and array.size
+    return array if array is not None and fits and array.shape[1] == cells else None
+
+
+def saved_shares(state: Arrays | None, name: str, count: int) -> FloatArray | None:
+    """Positive numbers up to one."""
+    array = None if state is None else state.get(name)
+    if array is None or array.dtype != np.float64 or array.shape != (count,):
+        return None
+    inside = np.isfinite(array).all() and _LIGHTEST < array.min() <= array.max() <= 1
+    return array if inside else None
+
+
+def saved_prior(state: Arrays | None, cells: int) -> FloatArray | None:
+    """A positive distribution."""
+    array = saved_shares(state, "prior", cells)
+    try:
+        return None if array is None else check_prior(array, cells)
+    except NoisewrightError:
+        return None
+
+
+def saved_design(
+    state: Arrays | None, cells: int, epsilon: float, name: str = "patterns"
+) -> Design | None:
+    """A design whose columns sum to one."""
+    patterns = saved_patterns(state, cells, name)
+    weights = None if patterns is None else saved_shares(state, "weights", len(patterns))
+    if patterns is None or weights is None:
+        return None
+    design = Design(patterns, weights, epsilon)
+    return design if np.abs(design.chances().sum(axis=0) - 1.0).max() <= _BALANCED else None
+
+
+def saved_descent(state: Arrays | None, cells: int) -> tuple[FloatArray, FloatArray] | None:
+    """Positions between the bounds, and low chances, of the rows under descent."""
+    array = None if state is None else state.get("positions")
+    if array is None or array.dtype != np.float64 or array.ndim != 2 or not array.size:
+        return None
+    weights = saved_shares(state, "weights", len(array))
+    inside = array.shape[1] == cells and bool(((array >= 0) & (array <= 1)).all())
+    return (array, weights) if inside and weights is not None else None

@@ -24,7 +24,7 @@ class Optimised(Solution):
 
 
 def _plan(problem: LocalProblem) -> Strategy:
-    from noisewright.local.optimise.ways import optimise  # plans without a search do not need it
+    from noisewright.local.optimise.run import optimise  # plans without a search do not need it
 
     if problem.cells > LARGEST_VECTOR:
         raise TooLarge(f"{problem.cells:.3g} cells are too many to search")

@@ -186,10 +186,11 @@ def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
     """A direction near the person's vector, or one of the others."""
     check_epsilon(epsilon)
     if workload.size > DENSE_SIZE:
-        from noisewright.local.optimise.dense.starts import high_count, top_cells
+        from noisewright.local.histogram.sets import best_subset_size
+        from noisewright.local.optimise.dense.design import top_cells
 
         near = _projections(workload, _TRANSLATED)
-        count = high_count(workload.size, epsilon)
+        count = best_subset_size(workload.size, epsilon)
         return near.strategy(top_cells(near.fields, count), epsilon)
     vectors = unit_vectors(workload)
     count = _count(len(vectors), workload.size)

@@ -15,10 +15,8 @@ from math import expm1
 import numpy as np
 
 from noisewright.local.optimise.control import Control
-from noisewright.local.optimise.dense.design import Design
-from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.starts import BoolArray, spectral_patterns
-from noisewright.local.optimise.dense.worst_prior import saddle_prior, worst_variance
+from noisewright.local.optimise.dense.design import BoolArray, Design, spectral_patterns
+from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
 from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40

@@ -11,11 +11,48 @@ from itertools import pairwise
 from math import expm1
 
 import numpy as np
+import numpy.typing as npt
 
-from noisewright.local.optimise.dense.starts import BoolArray
+from noisewright.local.histogram.sets import best_subset_size
+from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
+BoolArray = npt.NDArray[np.bool_]
+
 _ROUNDS = 30
+_DIGITS = 9
+
+
+def top_cells(scores: FloatArray, count: int) -> BoolArray:
+    """In every row, the `count` cells with the largest scores."""
+    chosen = np.zeros(scores.shape, dtype=bool)
+    order = np.argpartition(-scores, min(count, scores.shape[1] - 1), axis=1)[:, :count]
+    np.put_along_axis(chosen, order, True, axis=1)
+    return chosen
+
+
+def gaussian_factor(centred: FloatArray) -> FloatArray:
+    """A matrix B with BBᵀ = (PMP)^{1/2}, what optimal information looks like when nothing binds."""
+    values, vectors = np.linalg.eigh(centred)
+    return np.asarray(vectors * np.clip(values, 0.0, None) ** 0.25)
+
+
+def spectral_patterns(
+    factor: FloatArray, epsilon: float, rows: int, rng: np.random.Generator
+) -> BoolArray:
+    """Gaussian rows with the given covariance factor, high at their largest entries."""
+    draws = rng.standard_normal((rows, factor.shape[1])) @ factor.T
+    return top_cells(draws, best_subset_size(len(factor), epsilon))
+
+
+def dense_start(
+    centred: FloatArray, epsilon: float, rows: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Where descents begin: spectral patterns, and lightly every cell, so that all is seen."""
+    n = len(centred)
+    patterns = spectral_patterns(gaussian_factor(centred), epsilon, rows, rng)
+    weights = np.concatenate([np.ones(rows), np.full(n, 0.1)])
+    return np.concatenate([patterns, np.eye(n)]), weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,3 +128,48 @@ def rounded(positions: FloatArray, weights: FloatArray, epsilon: float) -> Desig
     positive weights balance the columns.
     """
     return Design(positions > 0.5, weights, epsilon).merged().balanced()
+
+
+@dataclass(frozen=True, eq=False)
+class Types:
+    """Cells that no query tells apart, taken together: every cell's group, one cell of each.
+
+    If W has equal columns at two cells, M = PMP for the mean P over groups of such cells, and
+    giving all cells of a group the mean of their chances turns X into PXP. The inverse of a
+    compression is at most the compression of the inverse, so no error rises: a search over groups
+    loses nothing.
+    """
+
+    group: IntArray
+    first: IntArray
+
+    @classmethod
+    def of(cls, gram: FloatArray) -> Types:
+        """Groups of equal rows of a Gram matrix, told apart by their products with random vectors.
+
+        Rows that differ have equal products only by a coincidence of nine digits in all of them.
+        """
+        random = np.random.default_rng(0).standard_normal((len(gram), 3))
+        image = gram @ random
+        scale = max(float(np.abs(image).max(initial=0.0)), 1e-300)
+        # Rounding after a shift: equal numbers but for the last bit round alike almost surely.
+        keys = np.round(image / scale + 0.314159e-9, _DIGITS)
+        _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        return cls(group.ravel(), first)
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return len(self.first)
+
+    def merged_gram(self, gram: FloatArray) -> FloatArray:
+        """The Gram matrix over groups."""
+        return gram[np.ix_(self.first, self.first)]
+
+    def merged(self, prior: FloatArray) -> FloatArray:
+        """A distribution over cells, summed over groups."""
+        return np.bincount(self.group, prior, minlength=self.count).astype(np.float64)
+
+    def spread(self, merged: FloatArray, prior: FloatArray) -> FloatArray:
+        """A distribution over groups, spread over their cells as `prior` is."""
+        return np.asarray(prior * (merged / self.merged(prior))[self.group])

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.optimise.dense.starts import BoolArray
+from noisewright.local.optimise.dense.design import BoolArray
 from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray

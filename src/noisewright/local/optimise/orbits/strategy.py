@@ -19,7 +19,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.information import Information
 from noisewright.local.fixedpoint import check_epsilon, floor_times
-from noisewright.local.optimise.dense.starts import BoolArray
+from noisewright.local.optimise.dense.design import BoolArray
 from noisewright.local.optimise.orbits.invariants import decompose, ramp_vector
 from noisewright.local.optimise.orbits.orbit_families import (
     UNIT,

@@ -20,10 +20,11 @@ from noisewright.local.optimise.dense.descent import descend
 from noisewright.local.optimise.dense.design import Design, rounded
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.search import Effort, search
-from noisewright.local.optimise.orbits.flips import flip_cells
+from noisewright.local.optimise.kept import saved_design, saved_patterns, saved_shares
 from noisewright.local.optimise.orbits.invariants import Decomposition, decompose, ramp_vector
+from noisewright.local.optimise.orbits.orbit_search import flip_cells
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.symmetric_search import (
+from noisewright.local.optimise.orbits.symmetry import (
     Orbits,
     SymmetricProblem,
     orbit_information,
@@ -37,7 +38,6 @@ from noisewright.local.optimise.ordered.coarsefine import (
     full_spectrum,
     sandwich,
 )
-from noisewright.local.optimise.snapshots import saved_design, saved_patterns, saved_shares
 from noisewright.local.strategy import Arrays
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram, PrefixGram
