@@ -62,7 +62,7 @@ def run_ours(strategy: Strategy, asked: Workload, people: int) -> tuple[float, f
     reports = strategy.randomize(values)
     randomised = time.perf_counter() - began
     began = time.perf_counter()
-    strategy.answers(asked, strategy.tally(reports), people)
+    strategy.answers(asked, strategy.collector.tally(reports), people)
     return randomised, time.perf_counter() - began
 
 
@@ -70,7 +70,7 @@ def table_of_ours() -> dict[str, float]:
     print(f"{'mechanism':22}{'people':>12}{'randomise s':>13}{'estimate s':>12}{'people/s':>12}")
     rates = {}
     for name, (strategy, asked) in ours().items():
-        people = MANY if strategy.layout.width == 1 else FEWER
+        people = MANY if strategy.specification.layout.width == 1 else FEWER
         run_ours(strategy, asked, 1000)  # tables and factors are made once per plan
         randomised, estimated = run_ours(strategy, asked, people)
         rates[name] = people / (randomised + estimated)

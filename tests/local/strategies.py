@@ -12,7 +12,7 @@ from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import union
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import ListedSubsets, SetStrategy, SubsetSelection
+from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.decoded import Decoded
 from noisewright.local.listed.matrix import MatrixStrategy
@@ -196,7 +196,7 @@ def listed_reports(strategy):
         sets = itertools.combinations(range(strategy.size), strategy.chosen)
         bits = np.array([[u in members for u in range(strategy.size)] for members in sets])
         return np.packbits(bits, axis=1)
-    if isinstance(strategy, SetStrategy):
+    if isinstance(strategy, UnaryEncoding):
         shifts = np.arange(strategy.size - 1, -1, -1)
         bits = (np.arange(strategy.outputs)[:, None] >> shifts) & 1
         return np.packbits(bits.astype(bool), axis=1)
@@ -207,5 +207,8 @@ def scores(strategy):
     """The score of every report, one at a time."""
     reports = listed_reports(strategy)
     return np.array(
-        [strategy.score(strategy.tally(reports[i : i + 1]), 1) for i in range(strategy.outputs)]
+        [
+            strategy.score(strategy.collector.tally(reports[i : i + 1]), 1)
+            for i in range(strategy.outputs)
+        ]
     )

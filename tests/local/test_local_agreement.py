@@ -44,14 +44,14 @@ def built(name, asked, epsilon):
 def covariances(strategy, asked):
     """The covariance of the answers that one person of each type adds, by the oracle."""
     if isinstance(strategy, VectorStrategy):
-        nothing = strategy.answers(asked, np.zeros(strategy.counters, dtype=np.int64), 1)
-        units = np.eye(strategy.counters, dtype=np.int64) * 2**20
+        nothing = strategy.answers(asked, np.zeros(strategy.collector.counters, dtype=np.int64), 1)
+        units = np.eye(strategy.collector.counters, dtype=np.int64) * 2**20
         v = np.array([strategy.answers(asked, unit, 1) - nothing for unit in units]).T / 2**20
         one = strategy.law.standard_deviation**2 * v @ v.T
         return np.repeat(one[None], strategy.size, axis=0)
     q, reports = strategy.dense(), listed_reports(strategy)
     possible = q.max(axis=1) > 0
-    tallies = [strategy.tally(report[None]) for report in reports[possible]]
+    tallies = [strategy.collector.tally(report[None]) for report in reports[possible]]
     v = np.array([strategy.answers(asked, tally, 1) for tally in tallies]).T
     np.testing.assert_allclose(v @ q[possible], asked.dense(), atol=1e-7)  # without bias
     kinds = np.eye(strategy.size)
@@ -101,7 +101,7 @@ def test_trials_have_the_variances_stated(name, asked, epsilon):
     counts = np.full(strategy.size, PEOPLE // strategy.size)
     values = np.repeat(np.arange(strategy.size), counts)
     reports = strategy.randomize(np.tile(values, RUNS), SeededSource(5))
-    tallies = [strategy.tally(part) for part in np.split(reports, RUNS)]
+    tallies = [strategy.collector.tally(part) for part in np.split(reports, RUNS)]
     answers = np.array([strategy.answers(asked, tally, len(values)) for tally in tallies])
     plan = LocalPlan(asked, None, name, strategy)
     std = plan.forecast(len(values)).std

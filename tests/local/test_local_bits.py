@@ -9,8 +9,9 @@ import pytest
 
 from local.strategies import SeededSource
 from noisewright.local.fixedpoint import bernoulli, categorical, integers_below, thresholds
-from noisewright.local.histogram import bits, sets
-from noisewright.local.histogram.bits import (
+from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.randomizer import batch, bits
+from noisewright.local.randomizer.bits import (
     _ROUNDS,
     PatternTable,
     _aim,
@@ -21,7 +22,6 @@ from noisewright.local.histogram.bits import (
     set_bits,
     uniform_sets,
 )
-from noisewright.local.histogram.sets import SubsetSelection
 
 
 @pytest.mark.parametrize("threshold", [1, 2**62, 2**63, 2**64 - 1, 4_960_000_000_000_000_001])
@@ -183,11 +183,11 @@ def test_every_set_of_others_becomes_one_report(size, held, monkeypatch):
     members = np.zeros((len(others), size - 1), dtype=np.uint8)
     for row, chosen in enumerate(others):
         members[row, list(chosen)] = 1
-    monkeypatch.setattr(sets, "bernoulli", lambda t, n, s: np.full(n, held))
-    monkeypatch.setattr(sets, "uniform_sets", lambda cells, sizes, s: np.packbits(members, axis=1))
+    monkeypatch.setattr(batch, "bernoulli", lambda t, n, s: np.full(n, held))
+    monkeypatch.setattr(batch, "uniform_sets", lambda cells, sizes, s: np.packbits(members, axis=1))
     for value in range(size):
-        reports = strategy.sample(np.full(len(others), value))
-        assert strategy.valid(reports).all()
+        reports = strategy.sampler.sample(np.full(len(others), value))
+        assert strategy.collector.valid(reports).all()
         found = np.unpackbits(reports, axis=1, count=size)
         assert (found.sum(axis=1) == strategy.chosen).all()
         assert (found[:, value] == held).all()

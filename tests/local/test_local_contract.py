@@ -237,8 +237,10 @@ def test_answers_have_no_bias_and_the_variance_forecast(name, asked, epsilon):
         np.testing.assert_allclose(v @ q, w, atol=1e-9 * scale)
         each = np.array([(v**2) @ q[:, u] - (v @ q[:, u]) ** 2 for u in range(w.shape[1])])
     else:
-        nothing = plan.strategy.answers(plan.workload, np.zeros(plan.strategy.counters, int), 1)
-        units = 2**20 * np.eye(plan.strategy.counters, dtype=np.int64)
+        nothing = plan.strategy.answers(
+            plan.workload, np.zeros(plan.strategy.collector.counters, int), 1
+        )
+        units = 2**20 * np.eye(plan.strategy.collector.counters, dtype=np.int64)
         v = np.array([plan.strategy.answers(plan.workload, u, 1) - nothing for u in units]).T
         v = v / 2**20
         np.testing.assert_allclose(v @ plan.strategy.columns + nothing[:, None], w, atol=1e-6)

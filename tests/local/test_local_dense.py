@@ -66,7 +66,7 @@ def test_reports_follow_the_matrix():
     source = Seeded()
     for value in range(3):
         reports = strategy.randomize(np.full(people, value), source)
-        counts = strategy.tally(reports)
+        counts = strategy.collector.tally(reports)
         expected = people * strategy.dense()[:, value]
         statistic = ((counts - expected) ** 2 / expected).sum()
         # Chi-square with 4 degrees of freedom: false alarm below 1e-6 (fixed seed).

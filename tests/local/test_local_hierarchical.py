@@ -85,7 +85,7 @@ def test_a_million_cells_are_collected_and_estimated():
     strategy = hierarchical(w.gram(), 2.0)
     people = 20_000
     values = np.full(people, 300_000)
-    tally = strategy.tally(strategy.randomize(values))
+    tally = strategy.collector.tally(strategy.randomize(values))
     answers = w.matvec(strategy.estimate(tally, people))
     assert answers[-1] == pytest.approx(people)
     # A CDF that jumps from 0 to all at one cell, within ten standard deviations (about 3000 here).

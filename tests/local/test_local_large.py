@@ -38,7 +38,7 @@ def skewed(cells, people, rng):
 def squared_error(strategy, gram, values, source):
     """Squared error of all answers together, over what the formulas expect of it."""
     truth = np.bincount(values, minlength=strategy.size)
-    tally = strategy.tally(strategy.randomize(values, source))
+    tally = strategy.collector.tally(strategy.randomize(values, source))
     error = strategy.estimate(tally, len(values)) - truth
     return float(error @ gram.matvec(error)) / float(strategy.type_variances(gram) @ truth)
 

@@ -47,7 +47,7 @@ def simulate(strategy, w, values, runs, seed):
     """Answers of many runs over the same people."""
     reports = strategy.randomize(np.tile(values, runs), SeededSource(seed))
     parts = np.split(reports, runs)
-    tallies = [strategy.tally(part) for part in parts]
+    tallies = [strategy.collector.tally(part) for part in parts]
     return np.array([strategy.answers(w, tally, len(values)) for tally in tallies])
 
 

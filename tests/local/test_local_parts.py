@@ -98,7 +98,7 @@ def test_storage_and_refusals():
         Parts.of(SIZES, ((0,), (1,)), strategy.components, SHARES)
     with pytest.raises(InvalidParameter):
         Parts(SIZES, strategy.tables, strategy.components, (WORD // 2, WORD // 2 - 1))
-    assert not strategy.valid(np.array([strategy.outputs])).any()
+    assert not strategy.collector.valid(np.array([strategy.outputs])).any()
 
 
 def test_questions_about_many_attributes_are_planned_by_parts(tmp_path):

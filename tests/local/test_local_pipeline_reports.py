@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from local.strategies import SMALL, SeededSource
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, NoisewrightError
+from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.reports.aggregate import REASONS, Aggregate
@@ -43,12 +44,12 @@ def test_encoding_keeps_every_report(name):
     form = ReportFormat(SMALL[name])
     reports = form.strategy.randomize(np.arange(200) % form.strategy.size, SeededSource(1))
     rows = form.encode(reports)
-    assert rows.shape == (200, HEADER + form.strategy.layout.bytes)
+    assert rows.shape == (200, HEADER + form.strategy.specification.layout.bytes)
     assert np.array_equal(form.decode(rows), reports)
     direct = Aggregate(form).add(reports)
     assert same(direct, Aggregate(form).add([row.tobytes() for row in rows]))
     assert direct.people == 200
-    assert np.array_equal(direct.total, form.strategy.tally(reports))
+    assert np.array_equal(direct.total, form.strategy.collector.tally(reports))
 
 
 def test_names_tell_parameters_epsilon_and_meaning_apart():
@@ -115,20 +116,22 @@ def test_numbers_out_of_range_are_set_aside():
         Aggregate(RESPONSE).add(np.zeros((3, 2), dtype=np.int64))
 
 
-def test_counts_stand_for_reports():
-    reports = RESPONSE.strategy.randomize(np.zeros(100, dtype=int), SeededSource(3))
-    counts = np.bincount(reports, minlength=7)
-    assert same(Aggregate(RESPONSE).add(reports), Aggregate(RESPONSE).add_counts(counts))
-    hashing = ReportFormat(SMALL["local-hashing"])
-    every = np.ones(hashing.strategy.outputs, dtype=np.int64)
-    impossible = int((~hashing.strategy.valid(np.arange(len(every)))).sum())
-    found = Aggregate(hashing).add_counts(every)
-    assert found.set_aside["out_of_range"] == impossible > 0
-    assert same(found, Aggregate(hashing).add(np.arange(len(every))))
-    with pytest.raises(InvalidParameter, match="whole numbers"):
-        Aggregate(RESPONSE).add_counts(counts[:3])
-    with pytest.raises(InvalidParameter, match="people"):
-        Aggregate(UNARY).add_counts(np.zeros(30, dtype=int))
+def test_reports_that_never_come_are_set_aside():
+    """Alone or below a draw, the zero function of a hash is nobody's report."""
+    for name in ("local-hashing", "mixture-hashing"):
+        strategy = SMALL["local-hashing"]
+        if name != "local-hashing":
+            cells = Coarsening(strategy.size)
+            parts = [RandomizedResponse(strategy.size, 1.0), strategy]
+            strategy = Mixture.of(parts, [cells, cells], [0.5, 0.5])
+        every = np.arange(strategy.outputs)
+        never = strategy.dense().max(axis=1) == 0
+        assert never.any()
+        assert np.array_equal(strategy.collector.valid(every), ~never)
+        found = Aggregate(ReportFormat(strategy)).add(every)
+        assert found.set_aside["out_of_range"] == never.sum()
+        assert found.people == len(every) - never.sum()
+        assert not strategy.collector.possible(np.ones_like(every), len(every))
 
 
 @pytest.mark.parametrize("content", ["", "other\nab\n", "report\n"])

@@ -75,7 +75,9 @@ def test_variances_and_covariance_follow_from_the_matrix(strategy, name):
     q, _ = possible(strategy)
     dense = w.dense()
     reports = listed_reports(strategy)[strategy.dense().max(axis=1) > 0]
-    v = dense @ np.stack([strategy.estimate(strategy.tally(r[None]), 1) for r in reports], axis=1)
+    v = dense @ np.stack(
+        [strategy.estimate(strategy.collector.tally(r[None]), 1) for r in reports], axis=1
+    )
     np.testing.assert_allclose(v @ q, dense, atol=1e-9)
     x = np.arange(1.0, strategy.size + 1)
     covariance = (v * (q @ x)) @ v.T - (dense * x) @ dense.T
@@ -92,14 +94,14 @@ def test_estimates_add_up_over_reports(strategy):
     reports = listed_reports(strategy)
     reports = reports[strategy.dense().max(axis=1) > 0]
     half = len(reports) // 2
-    whole = strategy.tally(reports)
+    whole = strategy.collector.tally(reports)
     np.testing.assert_array_equal(
-        whole, strategy.tally(reports[:half]) + strategy.tally(reports[half:])
+        whole, strategy.collector.tally(reports[:half]) + strategy.collector.tally(reports[half:])
     )
-    assert strategy.valid(reports).all()
+    assert strategy.collector.valid(reports).all()
     estimate = strategy.estimate(whole, len(reports))
     assert estimate.sum() == pytest.approx(len(reports))  # the number of people is known
-    assert len(whole) == strategy.counters
+    assert len(whole) == strategy.collector.counters
 
 
 def test_reports_follow_the_matrix(strategy):
@@ -109,7 +111,7 @@ def test_reports_follow_the_matrix(strategy):
     dtype = listed_reports(strategy).dtype
     for value in (0, strategy.size - 1):
         reports = strategy.randomize(np.full(people, value), source)
-        assert strategy.valid(reports).all()
+        assert strategy.collector.valid(reports).all()
         reports = reports.astype(dtype)
         rows = [listed[bytes(np.ascontiguousarray(r))] for r in reports]
         counts = np.bincount(rows, minlength=len(q))
@@ -126,16 +128,16 @@ def test_parameters_rebuild_the_strategy(strategy):
     settings, arrays = strategy.parameters()
     again = type(strategy).from_parameters(settings, arrays)
     np.testing.assert_array_equal(again.dense(), strategy.dense())
-    assert again.layout == strategy.layout
+    assert again.specification.layout == strategy.specification.layout
 
 
 @pytest.mark.parametrize("name", ["subset-selection", "rappor", "unary"])
 def test_sets_with_stray_bits_are_not_valid(name):
     strategy = SMALL[name]
     report = strategy.randomize([0], SeededSource(1))
-    assert strategy.valid(report).all()
+    assert strategy.collector.valid(report).all()
     report[0, -1] |= 1
-    assert not strategy.valid(report).any()
+    assert not strategy.collector.valid(report).any()
 
 
 def test_exponentially_many_reports_are_not_listed():
@@ -187,7 +189,7 @@ def test_unary_encodings_are_decoded_as_well_as_can_be(size, epsilon, symmetric)
 def test_unary_weights_at_large_sizes_and_budgets():
     for size, epsilon in ((10_000, 0.5), (100, 40.0), (5, 1e-6)):
         strategy = UnaryEncoding(size, epsilon)
-        assert strategy.weights.min() >= 1
+        assert strategy.collector.weights.min() >= 1
         most = contrast_limit(size, epsilon) * size / (size - 1)
         assert 0 < strategy.contrast <= most * (1 + 1e-9)
 

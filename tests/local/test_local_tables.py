@@ -130,7 +130,7 @@ def test_fifty_binary_attributes(make):
     assert bound <= analysis.sample_complexity()
     people = 20_000
     values = np.random.default_rng(0).integers(0, 2**50, people)
-    tally = strategy.tally(strategy.randomize(values, SeededSource(4)))
+    tally = strategy.collector.tally(strategy.randomize(values, SeededSource(4)))
     answers = strategy.answers(w, tally, people)
     variances = strategy.uniform_query_variances(w, people)
     assert variances.sum() == pytest.approx(people * analysis.worst_case)

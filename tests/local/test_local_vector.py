@@ -52,7 +52,7 @@ def test_estimates_are_unbiased_with_the_stated_covariance(kind):
     people, runs = 40, 3000
     values = np.arange(people) % 5
     reports = strategy.randomize(np.tile(values, runs), SeededSource(1))
-    assert strategy.valid(reports).all()
+    assert strategy.collector.valid(reports).all()
     sums = reports.reshape(runs, people, -1).sum(axis=1)
     answers = np.array([w.matvec(strategy.estimate(s, people)) for s in sums])
     x = np.bincount(values, minlength=5)
@@ -102,9 +102,9 @@ def test_far_vectors_are_impossible_or_implausible():
     strategy = matrix_l1(workload("identity:4"), 1.0)
     reports = strategy.randomize(np.zeros(3, dtype=int), SeededSource(3))
     reports[0] = 2**55
-    assert strategy.valid(reports).tolist() == [False, True, True]
+    assert strategy.collector.valid(reports).tolist() == [False, True, True]
     reports[1] = 2**45
-    assert strategy.plausible(reports[1:], 40).tolist() == [False, True]
+    assert strategy.collector.plausible(reports[1:], 40).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("make_one", [one_bit, privunit])

@@ -99,7 +99,7 @@ def test_the_interpreter_follows_the_stated_law_and_the_strategy_exactly(name):
     strategy = EVERY[name]
     specification = strategy.specification
     assert specification.cells == strategy.size
-    assert specification.report_bytes == strategy.layout.bytes
+    assert specification.report_bytes == strategy.specification.layout.bytes
     dense, format = strategy.dense(), ReportFormat(strategy)
     encoded = [row.tobytes()[9:] for row in format.encode(listed_reports(strategy))]
     for value in {0, strategy.size // 2, strategy.size - 1}:
@@ -287,8 +287,8 @@ def test_large_domains_are_interpreted_without_listing_them(name):
         source = Stream(f"{name}/{value}")
         written = interpret(specification, value, source)
         assert len(source.read) <= 200
-        number = np.frombuffer(written, dtype=strategy.layout.dtype)
-        assert strategy.valid(number).all()
+        number = np.frombuffer(written, dtype=strategy.specification.layout.dtype)
+        assert strategy.collector.valid(number).all()
 
 
 def test_outcomes_of_large_domains_are_the_strategy_s():

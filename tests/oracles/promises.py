@@ -44,11 +44,11 @@ def check_local(plan: Any) -> bool:
     """
     strategy, privacy = plan.strategy, plan.privacy
     assert privacy.neighbours == "replace-one"
-    if strategy.size > 64 or strategy.layout.bytes > 4096:
+    if strategy.size > 64 or strategy.specification.layout.bytes > 4096:
         return False
     cells = np.tile(np.arange(strategy.size), 3)
     reports = strategy.randomize(cells, SeededSource(1))
-    assert strategy.valid(reports).all()
+    assert strategy.collector.valid(reports).all()
     assert len(plan.client.randomize(0)) == plan.format.length
     if isinstance(strategy, VectorStrategy):
         _check_vectors(strategy, privacy)

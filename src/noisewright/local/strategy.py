@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,17 +26,18 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
-from noisewright.local.exact import exact_sum
+from noisewright.local.randomizer.batch import IntArray as IntArray
+from noisewright.local.randomizer.batch import Sampler
+from noisewright.local.randomizer.chances import listed_reports, report_chances
 from noisewright.local.randomizer.specification import Nodes, Specification
 from noisewright.local.randomizer.verify import Promise, verify
-from noisewright.parallel import run_blocks
+from noisewright.local.reports.tallies import Tally, tally_of
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
 from noisewright.workload.quadratics import row_quadratics
 
-IntArray = npt.NDArray[np.int64]
 Settings = dict[str, Any]
 Arrays = dict[str, Array]
 
@@ -53,25 +53,6 @@ _ROUNDING = 0.001
 _DENSE_ENTRIES = 2**26
 _BLOCK_ENTRIES = 2**22
 _KNOWN_TOTAL = 1e-12  # variance of the total, per person, that is rounding
-
-
-@dataclass(frozen=True)
-class ReportLayout:
-    """Shape of one report: `width` numbers of type `dtype`."""
-
-    dtype: str
-    width: int
-    rows: bool = True
-    """Whether many reports are a matrix with one row each, or else a plain vector."""
-
-    @property
-    def bytes(self) -> int:
-        """Length of one report."""
-        return np.dtype(self.dtype).itemsize * self.width
-
-    def shape(self, count: int) -> tuple[int, ...]:
-        """Shape of an array of `count` reports."""
-        return (count, self.width) if self.rows else (count,)
 
 
 class Strategy(ABC):
@@ -97,62 +78,19 @@ class Strategy(ABC):
         self.express(nodes)
         return nodes.specification()
 
-    @property
-    @abstractmethod
-    def layout(self) -> ReportLayout:
-        """Shape of one report."""
-
-    @abstractmethod
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """One report per value (types 0 … size−1, already checked), in the strategy's layout."""
-
-    @property
-    def sample_block(self) -> int:
-        """How many values to sample at a time: few enough to stay in the processor's cache."""
-        return 2**16
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The same for many people at once."""
+        return Sampler(self.specification)
 
     def randomize(self, values: npt.ArrayLike, source: ByteSource | None = None) -> Array:
         """One report per value, after checking that every value is a type of the domain."""
-        checked = check_values(values, self.size)
-        reports = np.empty(self.layout.shape(len(checked)), dtype=self.layout.dtype)
-        step = self.sample_block
+        return self.sampler.randomize(values, source)
 
-        def fill(start: int) -> None:
-            reports[start : start + step] = self.sample(checked[start : start + step], source)
-
-        # A given source is read in order, so that a seed repeats; the system's has no order.
-        run_blocks(fill, range(0, len(checked), step), together=source is None)
-        return reports
-
-    # --- the collector ------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def counters(self) -> int:
-        """Length of the sufficient statistics."""
-
-    @abstractmethod
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Which reports the strategy could have produced."""
-
-    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
-        """Which valid reports an honest client would send, to that many standard deviations.
-
-        A single report can do only bounded harm where reports are few; sets and vectors override.
-        """
-        return np.ones(len(reports), dtype=bool)
-
-    @abstractmethod
-    def tally(self, reports: Array) -> IntArray:
-        """Sufficient statistics of valid reports: whole numbers that add over sets of reports."""
-
-    @abstractmethod
-    def possible(self, tally: IntArray, people: int) -> bool:
-        """Whether statistics made elsewhere could be those of so many reports."""
-
-    @abstractmethod
-    def score(self, tally: IntArray, people: int) -> FloatArray:
-        """Sum over reports of their scores, from their statistics."""
+    @cached_property
+    def collector(self) -> Tally:
+        """How reports are checked and counted."""
+        return tally_of(self.specification)
 
     # --- the analyst --------------------------------------------------------------------------
 
@@ -185,6 +123,10 @@ class Strategy(ABC):
         spread -= x.matvec(x.solve(self.prior * x.solve(x.matvec(ones))))
         total = float(spread.sum())
         return np.asarray(spread / total) if total > _KNOWN_TOTAL else None
+
+    @abstractmethod
+    def score(self, tally: IntArray, people: int) -> FloatArray:
+        """Sum over reports of their scores, from their statistics."""
 
     @abstractmethod
     def moment(self, histogram: FloatArray) -> FloatArray:
@@ -312,11 +254,11 @@ class Strategy(ABC):
     @property
     def outputs(self) -> int | None:
         """Number of different reports, when it is small enough to be listed."""
-        return None
+        return listed_reports(self.specification)
 
     def rows(self, start: int, stop: int) -> FloatArray:
         """Chances of reports `start` to `stop` under every type, as a dense block."""
-        raise TooLarge(f"the reports of {self.kind} are too many to be listed")
+        return report_chances(self.specification, start, stop)
 
     def dense(self, limit: int = _DENSE_ENTRIES) -> FloatArray:
         """The matrix Q itself, when the number of outputs is small enough."""
@@ -346,41 +288,13 @@ class Strategy(ABC):
 class IndexStrategy(Strategy):
     """A strategy whose report is one whole number out of `outputs`, listed or computed.
 
-    Subclasses give `outputs`, `sample` and `rows`; the rest follows from the rows, block by block,
-    and is overridden where a closed form or a fast transform exists.
+    Everything follows from the chances of the reports, block by block, and is overridden where a
+    closed form or a fast transform exists.
     """
 
-    @property
-    @abstractmethod
-    def outputs(self) -> int:
-        """Number of different reports."""
-
-    @abstractmethod
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop` under every type, as a dense block."""
-
     @cached_property
-    def layout(self) -> ReportLayout:
-        """One unsigned number, as short as holds them all."""
-        return ReportLayout(str(np.min_scalar_type(max(1, self.outputs - 1))), 1, rows=False)
-
-    @property
-    def counters(self) -> int:
-        """One count per report."""
-        return self.outputs
-
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Reports within range."""
-        return np.asarray((reports >= 0) & (reports < self.outputs))
-
-    def tally(self, reports: Array) -> IntArray:
-        """How often each report came."""
-        return np.bincount(reports.astype(np.int64), minlength=self.outputs)
-
-    def possible(self, tally: IntArray, people: int) -> bool:
-        """Counts of reports that can come, as many as people."""
-        counted = bool(tally.min(initial=0) >= 0) and int(exact_sum(tally)) == people
-        return counted and bool(self.valid(np.flatnonzero(tally)).all())
+    def outputs(self) -> int:
+        return self.specification.shapes[-1].outcomes
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ_o y_o q_o / (q_oᵀπ)."""
@@ -415,21 +329,6 @@ class IndexStrategy(Strategy):
         step = max(1, _BLOCK_ENTRIES // max(1, self.size))
         for start in range(0, self.outputs, step):
             yield start, self.rows(start, min(start + step, self.outputs))
-
-
-def check_values(values: npt.ArrayLike, size: int) -> IntArray:
-    """Values as whole numbers of the domain; the message never quotes a person's value."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu" or array.ndim > 1:
-        raise InvalidParameter(
-            "values", f"array of {array.dtype}", "must be a list of whole numbers", "encode first"
-        )
-    array = np.atleast_1d(array)
-    if array.size and (array.min() < 0 or array.max() >= size):
-        raise InvalidParameter(
-            "values", f"{array.size} values", f"must lie in 0..{size - 1}", "encode by the domain"
-        )
-    return array.astype(np.int64)
 
 
 def check_dense(size: int) -> None:

@@ -116,7 +116,7 @@ class Analysis:
             scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
             columns = self.strategy.information.solve(scores.T)
         else:  # a coarser statistic, or a faster one: ask it what each report adds
-            reports = np.eye(self.strategy.counters, dtype=np.int64)
+            reports = np.eye(self.strategy.collector.counters, dtype=np.int64)
             columns = np.stack([self.strategy.estimate(one, 1) for one in reports], axis=1)
         return np.asarray(self.workload.matvec(columns))
 

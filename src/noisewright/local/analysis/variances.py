@@ -65,7 +65,7 @@ def _work(strategy: Strategy, workload: Workload) -> int:
     if isinstance(strategy, HadamardResponse) and large:
         return 0
     if large:
-        return workload.queries * 2**6 * max(workload.size, strategy.counters)
+        return workload.queries * 2**6 * max(workload.size, strategy.collector.counters)
     shared = 64 if isinstance(workload, Kron) else workload.queries  # products are done in halves
     return shared * workload.size**2
 

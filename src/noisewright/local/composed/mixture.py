@@ -60,12 +60,6 @@ class Coarsening:
         """The coarse cell of every cell."""
         return np.arange(self.size) // self.width if self.table is None else self.table
 
-    def of(self, values: IntArray) -> IntArray:
-        """The coarse cells of some cells."""
-        if self.table is not None:
-            return self.table[values]
-        return values if self.width == 1 else values // self.width
-
     def gather(self, x: FloatArray) -> FloatArray:
         """G x: sums over the cells of each coarse cell (first axis)."""
         if self.table is None:
@@ -131,10 +125,6 @@ class Mixture(DrawnComponent):
         return nodes.draw(
             self.weights, [nodes.view(part.express(nodes), view.through) for part, view in pairs]
         )
-
-    def looked_at(self, index: int, values: IntArray) -> IntArray:
-        """The coarse cells of some cells."""
-        return self.coarsenings[index].of(values)
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Scores of the components, spread over their cells."""

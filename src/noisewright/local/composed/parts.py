@@ -15,11 +15,11 @@ from math import prod
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import Information, UnformedInformation
 from noisewright.local.composed.drawn import DrawnComponent, unpacked
-from noisewright.local.composed.table_strategy import TableStrategy, table_cells
+from noisewright.local.composed.table_strategy import TableStrategy
 from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes
@@ -91,10 +91,6 @@ class Parts(TableStrategy, DrawnComponent):
         ]
         return nodes.draw(self.weights, seen)
 
-    def looked_at(self, index: int, values: IntArray) -> IntArray:
-        """The cells of a component's table."""
-        return table_cells(values, self.sizes, self.tables[index])
-
     # --- estimates ----------------------------------------------------------------------------
 
     @property
@@ -153,12 +149,6 @@ class Parts(TableStrategy, DrawnComponent):
         return worst, mean
 
     # --- form ---------------------------------------------------------------------------------
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop`."""
-        if (stop - start) * self.size > _DENSE_ENTRIES:
-            raise TooLarge("that many rows are too large for a dense block")
-        return super().rows(start, stop)
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """The components' own parameters, side by side, and the tables."""

@@ -21,15 +21,6 @@ from noisewright.workload.structure import Term, terms
 _LARGEST_COVARIANCE = 1024
 
 
-def table_cells(values: IntArray, sizes: tuple[int, ...], table: Block) -> IntArray:
-    """The cells of a table that some cells of the domain belong to."""
-    result = np.zeros(len(values), dtype=np.int64)
-    for attribute in table:
-        stride, n = prod(sizes[attribute + 1 :]), sizes[attribute]
-        result = result * n + (values // stride) % n
-    return result
-
-
 class TableStrategy(Strategy):
     """A strategy over attributes that estimates any table within reach from its statistics."""
 

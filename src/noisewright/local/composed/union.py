@@ -14,14 +14,12 @@ from functools import cached_property, lru_cache
 from math import comb, prod
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.analysis.information import Information, UnformedInformation
-from noisewright.local.composed.drawn import handed
-from noisewright.local.composed.table_strategy import TableStrategy, table_cells
-from noisewright.local.fixedpoint import WORD, categorical, check_epsilon, thresholds, whole_weights
+from noisewright.local.composed.table_strategy import TableStrategy
+from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import ListedSubsets, best_subset_size
@@ -29,8 +27,7 @@ from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import check_axes, check_sizes, check_weights, written
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
-from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram, MarginalGram
 from noisewright.workload.structure import interactions
 
@@ -106,35 +103,6 @@ class Union(TableStrategy, IndexStrategy):
         """First report of each component, and the number of reports at the end."""
         counts = [self.oracle(i).outputs for i in range(len(self.tables))]
         return np.cumsum([0, *counts])
-
-    @property
-    def outputs(self) -> int:
-        """All reports of all components."""
-        return int(self.starts[-1])
-
-    @cached_property
-    def _thresholds(self) -> npt.NDArray[np.uint64]:
-        return thresholds(list(self.weights))
-
-    @property
-    def sample_block(self) -> int:
-        """Many at a time: values are grouped by table."""
-        return 2**20
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """Draw a table for each value, then let its mechanism report."""
-        drawn = categorical(self._thresholds, len(values), source)
-        cells = np.empty(len(values), dtype=np.int64)
-        order = np.argsort(drawn, kind="stable")
-        present, firsts = np.unique(drawn[order], return_index=True)
-        for index, members in zip(present, np.split(order, firsts[1:]), strict=True):
-            cells[members] = table_cells(values[members], self.sizes, self.tables[index])
-        reports = self.starts[drawn]
-        sizes = np.array([self.cells(table) for table in self.tables])[drawn]
-        for n, oracle in self._oracles.items():
-            members = np.flatnonzero(sizes == n)
-            reports[members] += handed(oracle, cells[members], source)
-        return reports
 
     # --- analysis in the interaction basis ----------------------------------------------------
 
@@ -282,18 +250,6 @@ class Union(TableStrategy, IndexStrategy):
         return np.full(self.size, self.worst_variance(gram))
 
     # --- privacy and form ---------------------------------------------------------------------
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop`, for small domains."""
-        everything = np.arange(self.size)
-        blocks = [np.empty((0, self.size))]
-        for index, table in enumerate(self.tables):
-            first, last = int(self.starts[index]), int(self.starts[index + 1])
-            a, b = max(start, first) - first, min(stop, last) - first
-            if a < b:
-                block = self.oracle(index).rows(a, b)[:, table_cells(everything, self.sizes, table)]
-                blocks.append(self.weights[index] / WORD * block)
-        return np.concatenate(blocks)
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Attribute sizes, ε, tables and their weights."""

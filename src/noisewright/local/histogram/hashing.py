@@ -19,8 +19,6 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import (
     WORD,
-    bernoulli,
-    integers_below,
 )
 from noisewright.local.histogram.centred import (
     CentredStrategy,
@@ -37,7 +35,6 @@ from noisewright.local.strategy import (
     IndexStrategy,
     IntArray,
 )
-from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
 from noisewright.workload.quadratics import row_quadratics
@@ -123,30 +120,11 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         truth, _, two, _ = self._law
         return two * truth - self.support.other_pair
 
-    # --- client and collector -----------------------------------------------------------------
-
     @cached_property
     def _digit_table(self) -> Array:
         powers = self.buckets ** np.arange(self.digits)
         dtype = np.int16 if self.buckets < 128 else np.int64
         return ((np.arange(self.functions)[:, None] // powers) % self.buckets).astype(dtype)
-
-    def _hash(self, functions: IntArray, cells: IntArray) -> IntArray:
-        a, v = self._digit_table[functions], self._digit_table[cells]
-        return np.asarray(np.einsum("ij,ij->i", a, v, dtype=np.int64) % self.buckets)
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """A random function, and the hash of the value under it or another hash value."""
-        a = 1 + integers_below(self.functions - 1, len(values), source)
-        hashed = self._hash(a, values)
-        lie = np.flatnonzero(~bernoulli(self.threshold, len(values), source))
-        shift = 1 + integers_below(self.buckets - 1, len(lie), source)
-        hashed[lie] = (hashed[lie] + shift) % self.buckets
-        return np.asarray(a * self.buckets + hashed)
-
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Reports within range whose hash function is not zero."""
-        return np.asarray((reports >= self.buckets) & (reports < self.outputs))
 
     def supporters(self, tally: IntArray) -> IntArray:
         """Σ over reports (a, y) of 1[⟨a, v⟩ = y], by a transform over GF(g)^digits."""
@@ -165,15 +143,6 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         return np.asarray(digits.astype(np.int64) @ powers)
 
     # --- analysis -----------------------------------------------------------------------------
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop`; the zero function never comes."""
-        truth, lie, _, _ = self._law
-        a, y = np.divmod(np.arange(start, stop), self.buckets)
-        hashes = self._digit_table[a].astype(np.int64) @ self._digit_table[: self.size].T
-        block = np.where(hashes % self.buckets == y[:, None], truth, lie)
-        block[a == 0] = 0.0
-        return block / (self.functions - 1)
 
     def _line_partners(self, factor: int) -> IntArray:
         """For every pair (u, v) the cell u + factor·(v − u), or −1 outside the domain."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.listed.matrix import check_prior
 from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import stored
 from noisewright.local.storage import pack, unpack
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, Strategy
-from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings, Strategy
+from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,23 +48,6 @@ class Decoded(IndexStrategy):
 
     def express(self, nodes: Nodes) -> int:
         return self.inner.express(nodes)  # the guess is the estimator's, not the client's
-
-    @property
-    def outputs(self) -> int:
-        """Number of different reports."""
-        return self.inner.outputs
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """What the clients of the strategy send."""
-        return self.inner.sample(values, source)
-
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Reports that the strategy could have produced."""
-        return self.inner.valid(reports)
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop`."""
-        return self.inner.rows(start, stop)
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """The strategy's own parameters, and the guess."""

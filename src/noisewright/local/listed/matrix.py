@@ -14,8 +14,7 @@ from noisewright.local.randomizer.laws import Weigh
 from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import stored, whole
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
-from noisewright.privacy.source import ByteSource, uniform_integers
-from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.base import FloatArray
 
 UNIT = 1 << 62
 """Every column of weights sums to this."""
@@ -79,11 +78,6 @@ class MatrixStrategy(IndexStrategy):
         return nodes.add(Weigh.of(self.weights))
 
     @property
-    def outputs(self) -> int:
-        """Number of different reports."""
-        return int(self.weights.shape[0])
-
-    @property
     def prior(self) -> FloatArray:
         """The distribution over types for which the estimate is best."""
         if self.estimate_prior is not None:
@@ -93,25 +87,6 @@ class MatrixStrategy(IndexStrategy):
     def rows(self, start: int, stop: int) -> FloatArray:
         """Chances of reports `start` to `stop`."""
         return self.weights[start:stop] / UNIT
-
-    @cached_property
-    def _upper(self) -> npt.NDArray[np.uint64]:
-        return np.cumsum(self.weights, axis=0).astype(np.uint64).T.copy()
-
-    @property
-    def sample_block(self) -> int:
-        """Many at a time: values are grouped, and each group looked up in one column."""
-        return 2**22
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """One report per value: a uniform number looked up in the value's column."""
-        words = uniform_integers(UNIT, len(values), source)
-        order = np.argsort(values, kind="stable")
-        present, starts = np.unique(values[order], return_index=True)
-        reports = np.empty(len(values), dtype=self.layout.dtype)
-        for value, members in zip(present, np.split(order, starts[1:]), strict=True):
-            reports[members] = np.searchsorted(self._upper[value], words[members], side="right")
-        return reports
 
     @cached_property
     def two_valued_rows(self) -> npt.NDArray[np.bool_]:

@@ -139,6 +139,12 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
         """Outcomes that a cell owns."""
         return bit_count(self.row(0))
 
+    @cached_property
+    def owned(self) -> npt.NDArray[np.bool_]:
+        """Which outcomes each cell owns, one row a cell."""
+        rows = np.frombuffer(self.rows, dtype=np.uint8).reshape(self.cells, self.length)
+        return np.unpackbits(rows, axis=1, count=self.outcomes).astype(bool)
+
 
 Owner = Same | Parity | Translate | Rows
 
@@ -207,6 +213,11 @@ class Weigh(Node, tag="weigh", frozen=True):
     def values(self) -> tuple[tuple[int, ...], ...]:
         """Every row's entries: low and high, or all of them."""
         return tuple(numbers(_written(row)) for row in self.rows)
+
+    @cached_property
+    def matrix(self) -> npt.NDArray[np.int64]:
+        """All entries."""
+        return np.stack([_entries(row, self.cells) for row in self.rows])
 
     def entry(self, row: int, cell: int) -> int:
         """The weight of an outcome under a cell."""

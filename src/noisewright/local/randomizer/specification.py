@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from noisewright.errors import FileFormatError, TooLarge
@@ -30,6 +31,24 @@ LARGEST_TEXT = 1 << 25
 Primitive = Draw | View | Project | Favour | Weigh | Subset | Flip | Grid
 
 _NUMBER_BYTES = 8
+
+
+class ReportLayout(NamedTuple):
+    """Shape of one report: `width` numbers of type `dtype`."""
+
+    dtype: str
+    width: int
+    rows: bool = True
+    """Whether many reports are a matrix with one row each, or else a plain vector."""
+
+    @property
+    def bytes(self) -> int:
+        """Length of one report."""
+        return np.dtype(self.dtype).itemsize * self.width
+
+    def shape(self, count: int) -> tuple[int, ...]:
+        """Shape of an array of `count` reports."""
+        return (count, self.width) if self.rows else (count,)
 
 
 class Specification(Part, frozen=True):
@@ -80,6 +99,16 @@ class Specification(Part, frozen=True):
     def number_bytes(self) -> int:
         """Bytes of the report's number."""
         return self.report_bytes - self.shapes[-1].payload
+
+    @cached_property
+    def layout(self) -> ReportLayout:
+        """Reports as machine numbers: one number, bytes of a set, or coordinates."""
+        law, payload = self.nodes[-1], self.shapes[-1].payload
+        if isinstance(law, Grid):
+            return ReportLayout("int64", law.coordinates)
+        if payload:
+            return ReportLayout("uint8", self.report_bytes)
+        return ReportLayout(f"uint{8 * self.report_bytes}", 1, rows=False)
 
     @property
     def laws(self) -> tuple[Law, ...]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.local.exact import exact_sum
 from noisewright.local.reading import whole
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
-from noisewright.local.strategy import IndexStrategy, IntArray
+from noisewright.local.reports.tallies import exact_sum
+from noisewright.local.strategy import IntArray
 from noisewright.privacy.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array
 
@@ -31,7 +31,6 @@ REASONS = ("malformed", "foreign", "out_of_range", "outlier")
 
 _FORMAT = "noisewright-aggregate"
 _VERSION = 1
-_MOST = 2**62
 _LEAST_CAP = 4  # closer in, honest reports would be set aside often enough to bias answers
 
 
@@ -63,7 +62,7 @@ class Aggregate:
             raise InvalidParameter(
                 "cap", self.cap, f"must be >= {_LEAST_CAP} standard deviations", "try 6"
             )
-        self.tally = np.zeros((self.groups, self.format.strategy.counters), dtype=np.int64)
+        self.tally = np.zeros((self.groups, self.format.collector.counters), dtype=np.int64)
         self.group_people = np.zeros(self.groups, dtype=np.int64)
 
     @property
@@ -96,38 +95,6 @@ class Aggregate:
             self._add_bytes(batch, source)
         return self
 
-    def add_counts(self, counts: Array, people: int | None = None) -> Aggregate:
-        """Add statistics made elsewhere: for listed reports, how often each of them came."""
-        strategy, tally = self.format.strategy, np.asarray(counts)
-        if tally.shape != (strategy.counters,) or tally.dtype.kind not in "iu":
-            raise InvalidParameter(
-                "counts",
-                f"{tally.dtype} array of shape {tally.shape}",
-                f"must be {strategy.counters} whole numbers",
-            )
-        listed = isinstance(strategy, IndexStrategy) and strategy.outputs == strategy.counters
-        if not listed and people is None:
-            raise InvalidParameter("people", None, "must be given with these statistics")
-        if people is not None:
-            whole("people", people)
-        if self.groups > 1:
-            raise InvalidParameter("counts", "array", "cannot be split into groups", "add reports")
-        if int(tally.max(initial=0)) >= _MOST:
-            raise InvalidParameter("counts", "array", "must be numbers below 2^62")
-        kept, aside = tally.astype(np.int64), 0
-        if listed:
-            if tally.min(initial=0) < 0 or people not in (None, int(exact_sum(kept))):
-                raise InvalidParameter("counts", "array", "must be >= 0 and sum to the people")
-            possible = strategy.valid(np.arange(len(kept)))
-            aside = int(exact_sum(kept[~possible]))
-            kept = np.where(possible, kept, 0)
-        counted = int(exact_sum(kept)) if people is None or listed else int(people)
-        if not strategy.possible(kept, counted):
-            raise InvalidParameter("counts", "array", f"cannot come from {counted} reports")
-        self._add(0, kept, counted)
-        self.set_aside["out_of_range"] += aside
-        return self
-
     def _add(self, group: int, tally: IntArray, people: int) -> None:
         """Add statistics to those of a group, all or nothing."""
         total = exact_sum(np.stack([self.tally[group], tally]))
@@ -157,7 +124,7 @@ class Aggregate:
         return int(((headers[:, 0] == VERSION) & ~own).sum())
 
     def _add_numbers(self, reports: Array, source: ByteSource | None) -> None:
-        layout = self.format.strategy.layout
+        layout = self.format.layout
         if reports.shape != layout.shape(len(reports) if reports.ndim else 0):
             raise InvalidParameter(
                 "reports",
@@ -172,12 +139,12 @@ class Aggregate:
         self._count(reports[fits].astype(layout.dtype), source)
 
     def _count(self, reports: Array, source: ByteSource | None) -> None:
-        strategy = self.format.strategy
-        valid = strategy.valid(reports)
+        collector = self.format.collector
+        valid = collector.valid(reports)
         self.set_aside["out_of_range"] += int((~valid).sum())
         reports = reports[valid]
         if self.cap is not None:
-            plausible = strategy.plausible(reports, self.cap)
+            plausible = collector.plausible(reports, self.cap)
             self.set_aside["outlier"] += int((~plausible).sum())
             reports = reports[plausible]
         if not len(reports):
@@ -189,7 +156,7 @@ class Aggregate:
             parts = [reports[drawn == g] for g in range(self.groups)]
         for group, part in enumerate(parts):
             if len(part):
-                self._add(group, strategy.tally(part), len(part))
+                self._add(group, collector.tally(part), len(part))
 
     # --- together -----------------------------------------------------------------------------
 
@@ -233,11 +200,11 @@ class Aggregate:
                 "the aggregate is truncated, corrupt or of another kind"
             ) from None
         format.check_same(plan)
-        shape = people.size, format.strategy.counters
+        shape = people.size, format.collector.counters
         whole_numbers = tally.dtype == np.int64 and people.dtype == np.int64
         fits = whole_numbers and people.ndim == 1 and tally.shape == shape and people.min() >= 0
         counts = zip(tally, people.tolist(), strict=True) if fits else ()
-        if not fits or not all(format.strategy.possible(*group) for group in counts):
+        if not fits or not all(format.collector.possible(*group) for group in counts):
             raise FileFormatError("the aggregate does not fit its plan; collect the reports again")
         result = cls(format, len(people), cap)
         result.tally, result.group_people, result.set_aside = tally, people, aside

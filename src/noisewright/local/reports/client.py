@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
+from noisewright.local.randomizer.batch import check_values
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.reports.format import Bytes, ReportFormat
-from noisewright.local.strategy import check_values
 from noisewright.workload.base import Array
 
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.randomizer.specification import Specification
+from noisewright.local.randomizer.specification import ReportLayout, Specification
+from noisewright.local.reports.tallies import Tally
 from noisewright.local.storage import pack
 from noisewright.local.strategy import Strategy
 from noisewright.workload.base import Array
@@ -44,6 +45,16 @@ class ReportFormat:
     def specification(self) -> Specification:
         """What clients do, with the meaning of their cells."""
         return replace(self.strategy.specification, meaning=self.meaning)
+
+    @property
+    def collector(self) -> Tally:
+        """How reports are checked and counted."""
+        return self.strategy.collector
+
+    @property
+    def layout(self) -> ReportLayout:
+        """Shape of a report after its header."""
+        return self.strategy.specification.layout
 
     @cached_property
     def identifier(self) -> bytes:
@@ -80,15 +91,15 @@ class ReportFormat:
     @property
     def length(self) -> int:
         """Bytes of one report."""
-        return HEADER + self.strategy.layout.bytes
+        return HEADER + self.layout.bytes
 
     @property
     def _dtype(self) -> np.dtype[np.generic]:
-        return np.dtype(self.strategy.layout.dtype).newbyteorder("<")
+        return np.dtype(self.layout.dtype).newbyteorder("<")
 
     def encode(self, reports: Array) -> Bytes:
         """One row of bytes per report."""
-        layout = self.strategy.layout
+        layout = self.layout
         rows = np.empty((len(reports), self.length), dtype=np.uint8)
         rows[:, :HEADER] = np.frombuffer(self.header, dtype=np.uint8)
         numbers = np.ascontiguousarray(reports, dtype=self._dtype)
@@ -97,6 +108,6 @@ class ReportFormat:
 
     def decode(self, rows: Bytes) -> Array:
         """The strategy's numbers in rows whose headers are right; their range is not checked."""
-        layout = self.strategy.layout
+        layout = self.layout
         numbers = np.ascontiguousarray(rows[:, HEADER:]).view(self._dtype)
         return numbers.astype(layout.dtype, copy=False).reshape(layout.shape(len(rows)))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import table_gram
@@ -20,10 +19,7 @@ from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInforma
 from noisewright.local.composed.table_strategy import TableStrategy
 from noisewright.local.fixedpoint import (
     WORD,
-    bernoulli,
-    categorical,
     check_epsilon,
-    thresholds,
     whole_weights,
 )
 from noisewright.local.histogram.centred import check_cells
@@ -49,8 +45,7 @@ from noisewright.local.transform.walsh import (
     padded_size,
     walsh_energies,
 )
-from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram, MarginalGram
 from noisewright.workload.tensor import walsh_hadamard
 
@@ -153,23 +148,9 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         return 2 * self.threshold / WORD - 1
 
     @cached_property
-    def _thresholds(self) -> npt.NDArray[np.uint64]:
-        return thresholds(list(self.weights))
-
-    @cached_property
     def chances(self) -> FloatArray:
         """w_χ."""
         return np.array([weight / WORD for weight in self.weights])
-
-    def _signs(self, masks: IntArray, cells: IntArray) -> npt.NDArray[np.int64]:
-        return np.asarray(1 - 2 * (np.bitwise_count(masks & cells) % 2).astype(np.int64))
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """Draw a character, and keep or flip the sign; odd reports are negative signs."""
-        drawn = categorical(self._thresholds, len(values), source)
-        negative = self._signs(self.masks[drawn], values) < 0
-        flipped = ~bernoulli(self.threshold, len(values), source)
-        return 2 * drawn + (negative ^ flipped)
 
     def coefficients(self, tally: IntArray) -> FloatArray:
         """Unbiased estimates of Σ_u x_u χ(u) for the characters drawn."""
@@ -334,13 +315,6 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
         return None
 
     # --- privacy and form ---------------------------------------------------------------------
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop`."""
-        drawn, negative = np.divmod(np.arange(start, stop), 2)
-        signs = self._signs(self.masks[drawn][:, None], np.arange(self.size)[None, :])
-        signs = signs * (1 - 2 * negative)[:, None]
-        return np.asarray(self.chances[drawn][:, None] * (1 + self.slope * signs) / 2)
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Size, ε, the characters and their weights."""

@@ -12,7 +12,6 @@ from functools import cached_property
 from math import ceil, exp, log2
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import (
@@ -22,8 +21,6 @@ from noisewright.local.analysis.information import (
 )
 from noisewright.local.fixedpoint import (
     WORD,
-    bernoulli,
-    integers_below,
 )
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
@@ -38,8 +35,7 @@ from noisewright.local.strategy import (
 )
 from noisewright.local.transform.hadamard_blocks import FullBlocks
 from noisewright.local.transform.walsh import is_power_of_two
-from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 from noisewright.workload.quadratics import row_squares
 from noisewright.workload.tensor import walsh_hadamard
@@ -101,23 +97,6 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         half, p = self.width // 2, self.threshold / WORD
         low = (1 - p) / (self.outputs - half)
         return low, p / half - low
-
-    # --- client -------------------------------------------------------------------------------
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """A uniform output with the right parity, or a uniform one of all the others."""
-        b, half = self.width, self.width // 2
-        block, column = np.divmod(values, b - 1)
-        column += 1
-        inside = bernoulli(self.threshold, len(values), source)
-        drawn = integers_below(self.outputs - half, len(values), source)
-        drawn[inside] = integers_below(half, int(inside.sum()), source)
-        # In the own block, `drawn` counts outputs of one parity; elsewhere it skips the own block.
-        elsewhere = drawn >= half
-        own = _with_parity(drawn, column, odd=~inside)
-        rest = drawn - half
-        other = rest + b * (rest >= block * b)
-        return np.where(elsewhere, other, block * b + own)
 
     # --- transforms ---------------------------------------------------------------------------
 
@@ -232,26 +211,6 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return np.asarray(second - row_squares(workload, histogram))
 
     # --- privacy and form ---------------------------------------------------------------------
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of outputs `start` to `stop`."""
-        low, gain = self._chances
-        block, column = np.divmod(np.arange(self.size), self.width - 1)
-        own, output = np.divmod(np.arange(start, stop), self.width)
-        even = np.bitwise_count(output[:, None] & (column + 1)[None, :]) % 2 == 0
-        return np.asarray(low + gain * (even & (own[:, None] == block[None, :])))
-
-
-def _with_parity(rank: IntArray, column: IntArray, odd: npt.NDArray[np.bool_]) -> IntArray:
-    """The rank-th output whose parity on `column` is even (or odd).
-
-    Outputs that agree but for the lowest bit of the column have opposite parities: spread the rank
-    over the other bits and set that bit as the parity needs.
-    """
-    lowest = column & -column
-    spread = ((rank & ~(lowest - 1)) << 1) | (rank & (lowest - 1))
-    parity = np.bitwise_count(spread & column) % 2 == 1
-    return np.where(parity != odd, spread | lowest, spread)
 
 
 ENTRY = LocalMechanism(

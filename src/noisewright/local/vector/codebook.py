@@ -20,10 +20,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.fixedpoint import (
-    WORD,
-    bernoulli,
     check_epsilon,
-    integers_below,
 )
 from noisewright.local.histogram.plain import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
@@ -40,8 +37,7 @@ from noisewright.local.strategy import (
     check_dense,
 )
 from noisewright.local.vector.held_columns import factor_columns, whole_columns
-from noisewright.privacy.source import ByteSource
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import FloatArray, Workload
 
 _VECTOR_STEPS = 2**20
 _DIRECTION_STEPS = 2**11
@@ -108,28 +104,6 @@ class Codebook(FavouringStrategy, IndexStrategy):
         nearest = np.argsort(-products, axis=0, kind="stable")[: self.chosen]
         np.put_along_axis(member, nearest, True, axis=0)
         return member
-
-    @cached_property
-    def _lists(self) -> tuple[IntArray, IntArray]:
-        """Own and other outputs of every type, one row each."""
-        member = self._membership.T
-        shape = (self.size, -1)
-        return np.nonzero(member)[1].reshape(shape), np.nonzero(~member)[1].reshape(shape)
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """A uniform own direction, or a uniform other one."""
-        own, other = self._lists
-        inside = bernoulli(self.threshold, len(values), source)
-        reports = np.empty(len(values), dtype=np.int64)
-        for member, table in ((True, own), (False, other)):
-            at = np.flatnonzero(inside == member)
-            reports[at] = table[values[at], integers_below(table.shape[1], len(at), source)]
-        return reports
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of directions `start` to `stop`."""
-        p, (own, every) = self.threshold / WORD, self.favoured
-        return np.where(self._membership[start:stop], p / own, (1 - p) / (every - own))
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Vectors, directions, ε and the number of own directions."""

@@ -12,12 +12,10 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import DenseInformation, Information
-from noisewright.local.exact import exact_sum, largest_magnitude
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Grid
@@ -25,7 +23,6 @@ from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.strategy import (
     Arrays,
     IntArray,
-    ReportLayout,
     Settings,
     Strategy,
     check_dense,
@@ -35,9 +32,8 @@ from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rules import probability
-from noisewright.privacy.source import ByteSource
 from noisewright.workload.atoms import Identity
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
 _MANY_CHOICES = 256
@@ -105,46 +101,6 @@ class VectorStrategy(Strategy):
                 epsilon=_fraction(self.epsilon) if self.delta else None,
             )
         )
-
-    # --- client and collector -----------------------------------------------------------------
-
-    @property
-    def layout(self) -> ReportLayout:
-        """One number per coordinate."""
-        return ReportLayout("int64", len(self.columns))
-
-    @property
-    def sample_block(self) -> int:
-        """As many vectors as fit a few million coordinates."""
-        return max(1, 2**22 // len(self.columns))
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """The value's column with fresh noise."""
-        noise = self.law.sample((len(values), len(self.columns)), source)
-        return np.asarray(self.columns.T[values] + noise)
-
-    @property
-    def counters(self) -> int:
-        """One sum per coordinate."""
-        return len(self.columns)
-
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
-        """Vectors as far out as noise can reach; −2^63 is its own magnitude."""
-        return np.asarray(((reports < _FARTHEST) & (reports > -_FARTHEST)).all(axis=1))
-
-    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
-        """Vectors whose every coordinate lies near some type's."""
-        reach = deviations * self.law.standard_deviation
-        low, high = self.columns.min(axis=1) - reach, self.columns.max(axis=1) + reach
-        return np.asarray(((reports >= low) & (reports <= high)).all(axis=1))
-
-    def possible(self, tally: IntArray, people: int) -> bool:
-        """Sums of numbers of either sign."""
-        return largest_magnitude(tally) <= people * _FARTHEST
-
-    def tally(self, reports: Array) -> IntArray:
-        """The sum of the vectors."""
-        return exact_sum(reports)
 
     # --- analysis -----------------------------------------------------------------------------
 

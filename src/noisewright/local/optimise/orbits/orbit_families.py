@@ -56,11 +56,6 @@ class Family:
         return sum((cells - count) * low + count * high for count, low, high in parts)
 
     @cached_property
-    def order(self) -> IntArray:
-        """Cells of each pattern, the high ones first."""
-        return np.asarray(np.argsort(~self.patterns, axis=1, kind="stable"))
-
-    @cached_property
     def values(self) -> FloatArray:
         """Scores of the untranslated reports: chances under each cell over their mean."""
         chances = np.where(self.patterns, self.high[:, None], self.low[:, None])
@@ -75,17 +70,6 @@ class Family:
     def reports(self) -> int:
         """Number of reports of all orbits of the family."""
         return int(self.patterns.size)
-
-    def draw(self, orbit: IntArray, rest: IntArray) -> IntArray:
-        """The cell of the pattern that a uniform number below the orbit's mass points at."""
-        high_mass = self.counts[orbit] * self.high[orbit]
-        is_high = rest < high_mass
-        index = np.where(
-            is_high,
-            rest // self.high[orbit],
-            self.counts[orbit] + (rest - high_mass) // self.low[orbit],
-        )
-        return np.asarray(self.order[orbit, index])
 
 
 def _sums(group: Translations) -> IntArray:

@@ -14,9 +14,8 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
 from noisewright.local.fixedpoint import check_epsilon, floor_times
 from noisewright.local.optimise.dense.design import BoolArray
@@ -28,6 +27,7 @@ from noisewright.local.optimise.orbits.orbit_families import (
     family_moment,
 )
 from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.randomizer.batch import seen
 from noisewright.local.randomizer.laws import Translate
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes
@@ -39,9 +39,7 @@ from noisewright.local.strategy import (
     IntArray,
     Settings,
     check_dense,
-    check_values,
 )
-from noisewright.privacy.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
 
@@ -156,11 +154,6 @@ class OrbitStrategy(IndexStrategy):
         """First report of each family; then the report that says nothing."""
         return tuple(np.cumsum([0, *(family.reports for family in self.families)]).tolist())
 
-    @property
-    def outputs(self) -> int:
-        """All translations of all orbits, and one more."""
-        return self.starts[-1] + 1
-
     def express(self, nodes: Nodes) -> int:
         weights, of, word = [], [], WORD // UNIT
         for family in self.families:
@@ -173,46 +166,6 @@ class OrbitStrategy(IndexStrategy):
             weights.append(self.spare * word)
             of.append(nodes.silent(self.sizes))
         return nodes.draw(weights, of)
-
-    # --- the client ---------------------------------------------------------------------------
-
-    @cached_property
-    def _upper(self) -> npt.NDArray[np.uint64]:
-        masses = np.concatenate([family.masses for family in self.families])
-        return np.cumsum(masses).astype(np.uint64)
-
-    @cached_property
-    def _first_orbits(self) -> IntArray:
-        return np.cumsum([0, *(len(family.masses) for family in self.families)])
-
-    def sample(self, values: IntArray, source: ByteSource | None = None) -> Array:
-        """One uniform number per report: it picks the orbit, and what is left of it the cell."""
-        words = uniform_integers(UNIT, len(values), source)
-        drawn = np.searchsorted(self._upper, words, side="right")
-        below = np.concatenate([np.zeros(1, dtype=np.uint64), self._upper])[drawn]
-        rest = (words - below).astype(np.int64)
-        reports = np.full(len(values), self.outputs - 1, dtype=np.int64)
-        home = np.searchsorted(self._first_orbits, drawn, side="right") - 1
-        for index, family in enumerate(self.families):
-            members = np.flatnonzero(home == index)
-            if not members.size:
-                continue
-            orbit = drawn[members] - self._first_orbits[index]
-            cell = family.draw(orbit, rest[members])
-            own = check_values(self._projected(values[members], family.axes), family.group.cells)
-            shift = family.group.subtract(own, cell)
-            reports[members] = self.starts[index] + orbit * family.group.cells + shift
-        return reports
-
-    def _projected(self, values: IntArray, axes: tuple[int, ...]) -> IntArray:
-        """Numbers of the cells of a marginal that cells lie in."""
-        if len(axes) == len(self.sizes):
-            return values
-        result = np.zeros_like(values)
-        for axis in axes:
-            stride = prod(self.sizes[axis + 1 :])
-            result = result * self.sizes[axis] + values // stride % self.sizes[axis]
-        return result
 
     def _spread(self, small: FloatArray, axes: tuple[int, ...]) -> FloatArray:
         """A vector over a marginal's cells, as a tensor that broadcasts over the domain."""
@@ -227,7 +180,7 @@ class OrbitStrategy(IndexStrategy):
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ s: counts of translations convolved with the patterns."""
-        total = np.full(self.sizes, float(tally[-1]))
+        total = np.full(self.sizes, float(tally[self.starts[-1] :].sum()))
         for family, counts in self._tallies(tally):
             waves = family.group.forward(counts.astype(np.float64))
             waves = (waves * family.group.forward(family.values)).sum(axis=0)
@@ -253,7 +206,7 @@ class OrbitStrategy(IndexStrategy):
 
     def expectation(self, energies: FloatArray) -> FloatArray:
         """E[e | u] for every type u and a value e of each report."""
-        total = np.full(self.sizes, self.spare / UNIT * energies[-1])
+        total = np.full(self.sizes, self.spare / UNIT * energies[self.starts[-1] :].sum())
         for family, part in self._tallies(energies):
             waves = family.group.forward(np.ascontiguousarray(part))
             chances = family.values * (family.shares / family.group.cells)[:, None]
@@ -272,7 +225,8 @@ class OrbitStrategy(IndexStrategy):
             patterns = np.conj(family.group.forward(family.values))
             for pattern in patterns:
                 pieces.append(family.group.backward(waves * pattern))
-        pieces.append(vectors.sum(axis=1)[:, None])
+        if self.spare:
+            pieces.append(vectors.sum(axis=1)[:, None])
         return np.concatenate(pieces, axis=1)
 
     def type_variances(self, gram: Gram) -> FloatArray:
@@ -315,7 +269,7 @@ class OrbitStrategy(IndexStrategy):
         for family in self.families:
             others = tuple(a for a in range(len(self.sizes)) if a not in family.axes)
             small = family_moment(family, tensor.sum(axis=others).ravel())
-            index = self._projected(cells, family.axes)
+            index = seen(Axes(sizes=self.sizes, keep=family.axes), cells)
             total += small[np.ix_(index, index)]
         return total
 
@@ -324,7 +278,7 @@ class OrbitStrategy(IndexStrategy):
         total = np.full(self.size, self.spare / UNIT * quadratic.sum())
         cells = np.arange(self.size)
         for family in self.families:
-            index = self._projected(cells, family.axes)
+            index = seen(Axes(sizes=self.sizes, keep=family.axes), cells)
             small = np.zeros((family.group.cells, self.size))
             np.add.at(small, index, quadratic)
             both = np.zeros((family.group.cells, family.group.cells))
@@ -333,24 +287,6 @@ class OrbitStrategy(IndexStrategy):
         return total
 
     # --- form ---------------------------------------------------------------------------------
-
-    def rows(self, start: int, stop: int) -> FloatArray:
-        """Chances of reports `start` to `stop`."""
-        if (stop - start) * self.size > 16 * _BLOCK_ENTRIES:
-            raise TooLarge("that many rows are too large for a dense block")
-        result = np.full((stop - start, self.size), self.spare / UNIT)
-        cells = np.arange(self.size)
-        for index, family in enumerate(self.families):
-            first, last = max(start, self.starts[index]), min(stop, self.starts[index + 1])
-            own = self._projected(cells, family.axes)
-            for report in range(first, last):
-                orbit, shift = divmod(report - self.starts[index], family.group.cells)
-                moved = family.group.subtract(own, np.full(self.size, shift))
-                bits = family.patterns[orbit][moved]
-                result[report - start] = (
-                    np.where(bits, family.high[orbit], family.low[orbit]) / UNIT
-                )
-        return result
 
     def parameters(self) -> tuple[Settings, Arrays]:
         """Sizes, the attributes of each family, patterns as bits and chances."""

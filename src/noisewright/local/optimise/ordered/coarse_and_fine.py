@@ -322,7 +322,8 @@ class CoarseFine(Mixture):
         between = found.between[: len(group.counts)] * group.counts
         result += second * float(between[1:] @ self._spectrum[1:])
         energies = [found.on_translates(values) for values in fine.families[0].values]
-        result += second * fine.expectation(np.append(np.concatenate(energies), 0.0))
+        silent = np.zeros(fine.outputs - fine.starts[-1])
+        result += second * fine.expectation(np.concatenate([*energies, silent]))
         weights = known.eigenvalues * group.counts
         return np.asarray(
             result - weights[1:].sum() / self.size - known.ramp * ramp_vector(self.size) ** 2

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.local.strategy import IntArray
 from noisewright.privacy.source import ByteSource, SystemSource
 
+IntArray = npt.NDArray[np.int64]
 Packed = npt.NDArray[np.uint8]
 
 _MASKS = np.array([128, 64, 32, 16, 8, 4, 2, 1], dtype=np.uint8)
