@@ -24,15 +24,6 @@ from noisewright.norm.factorization import (
     worst_status,
 )
 from noisewright.norm.numeric import solve_numerically
-from noisewright.norm.operators import (
-    Adjoint,
-    Eye,
-    Kronecker,
-    Measured,
-    OnTable,
-    Operator,
-    Scaled,
-)
 from noisewright.norm.outward import inward, outward
 from noisewright.norm.problems import DenseProblem, GramProblem
 from noisewright.norm.rowwise import RowwiseProblem
@@ -42,6 +33,13 @@ from noisewright.norm.tridiagonal import PrefixProblem, prefix_gram_inverse, ran
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
+from noisewright.workload.linear import (
+    Adjoint,
+    Kronecker,
+    LinearMap,
+    OnTable,
+    Scaled,
+)
 from noisewright.workload.marginals import Marginals, OnAttributes
 from noisewright.workload.structure import invariant_axes
 from noisewright.workload.tensor import column_kron
@@ -77,11 +75,10 @@ def _check_size(workload: Workload, instead: str) -> None:
 
 @solve_part.register
 def _(workload: Identity, settings: Settings) -> Part:
-    n = workload.size
     return Part(
-        strategy=Eye(n),
-        inverse=Eye(n),
-        errors=lambda: np.ones(n),
+        strategy=workload,
+        inverse=workload,
+        errors=lambda: np.ones(workload.size),
         value=1.0,
         lower_bound=1.0,
         certificate=uniform_weights(workload, settings.norm),
@@ -90,10 +87,9 @@ def _(workload: Identity, settings: Settings) -> Part:
 
 @solve_part.register
 def _(workload: Total, settings: Settings) -> Part:
-    n = workload.size
     return Part(
-        strategy=OnTable((n,), (), Eye(1)),
-        inverse=Scaled(1 / n, Adjoint(OnTable((n,), (), Eye(1)))),
+        strategy=workload,
+        inverse=Scaled(1 / workload.size, Adjoint(workload)),
         errors=lambda: np.ones(1),
         value=1.0,
         lower_bound=1.0,
@@ -129,8 +125,8 @@ def _(workload: Parity, settings: Settings) -> Part:
     queries, n = workload.shape
     length = float(np.sqrt(queries))
     return Part(
-        strategy=Measured(workload, 1 / length),
-        inverse=Adjoint(Measured(workload, length / n)),
+        strategy=Scaled(1 / length, workload),
+        inverse=Scaled(length / n, Adjoint(workload)),
         errors=lambda: np.full(queries, length),
         value=outward(length, 1),
         lower_bound=inward(length, 1),
@@ -164,7 +160,7 @@ def on_attributes(workload: OnAttributes, inner: Part) -> Part:
     sizes, attributes = workload.sizes, workload.attributes
     repeats = workload.size // workload.inner.size
 
-    def spread_out(operator: Operator) -> Operator:
+    def spread_out(operator: LinearMap) -> LinearMap:
         return Scaled(1 / repeats, Adjoint(OnTable(sizes, attributes, Adjoint(operator))))
 
     weights = inner.certificate

@@ -9,12 +9,12 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.errors import Contradiction
-from noisewright.norm.operators import Dense, Operator, Reconstruction, uniform
 from noisewright.norm.solver import Progress, Weights, dual_exponent
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+from noisewright.workload.linear import Dense, LinearMap, Product, uniform
 from noisewright.workload.marginals import OnAttributes
 
 PRODUCT_SLACK = 1e-6
@@ -46,8 +46,8 @@ class DualWeights(Certificate):
 
     name: str = "weighted nuclear norm"
     bound_class: BoundClass = BoundClass.LINEAR
-    rows: Operator | None
-    columns: Operator
+    rows: LinearMap | None
+    columns: LinearMap
 
     def row_weights(self, limit: int = DENSE_LIMIT) -> FloatArray | None:
         """The weights a on queries, written out (None at norm 2: all ones)."""
@@ -84,8 +84,8 @@ class Part(Solution):
     p-th means over queries.
     """
 
-    strategy: Operator
-    inverse: Operator
+    strategy: LinearMap
+    inverse: LinearMap
     errors: Callable[[], FloatArray]
     certificate: DualWeights
 
@@ -114,12 +114,10 @@ class Factorization(Part):
         return f"factorization of {self.workload.brief()}"
 
     @cached_property
-    def reconstruction(self) -> Operator:
+    def reconstruction(self) -> LinearMap:
         """Answers from measurements, R = W·A⁺."""
         free = self.neighbours == "replace-one"
-        return Reconstruction(
-            without_offsets(self.workload) if free else self.workload, self.inverse
-        )
+        return Product(without_offsets(self.workload) if free else self.workload, self.inverse)
 
     def _check_product(self) -> None:
         """R·A = W on random histograms, up to PRODUCT_SLACK of a query's answers to them.

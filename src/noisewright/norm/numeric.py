@@ -9,12 +9,12 @@ import numpy as np
 
 from noisewright.norm import certificate
 from noisewright.norm.factorization import Part, Settings, dense_weights, uniform_weights
-from noisewright.norm.operators import Adjoint, Dense, OnTable
 from noisewright.norm.outward import mean_factor, outward
 from noisewright.norm.problems import Factors
 from noisewright.norm.solver import Problem, Weights, error_norm, solve
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.linear import Adjoint, Dense, OnTable
 from noisewright.workload.quadratics import row_quadratics
 
 

@@ -20,7 +20,6 @@ from noisewright.norm import certificate
 from noisewright.norm.dispatch import on_attributes, solve_part, weighted
 from noisewright.norm.factorization import Part, Settings, dense_weights, without_offsets
 from noisewright.norm.numeric import nothing_asked, row_lengths
-from noisewright.norm.operators import Dense, Scaled
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
 from noisewright.norm.rowwise import weighted_gram
@@ -29,6 +28,7 @@ from noisewright.norm.table_families import solve_family
 from noisewright.workload.algebra import Kron, Weighted
 from noisewright.workload.atoms import Atom, Explicit
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.linear import Dense, Scaled
 from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.quadratics import row_quadratics
 

@@ -11,20 +11,20 @@ import numpy as np
 from noisewright.errors import TooLarge
 from noisewright.norm.factorization import DualWeights, Part, Settings
 from noisewright.norm.numeric import nothing_asked
-from noisewright.norm.operators import (
+from noisewright.norm.residual_basis import ResidualSolution, residual_plan
+from noisewright.workload.atoms import Identity
+from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+from noisewright.workload.linear import (
     Adjoint,
     Dense,
-    Eye,
     Kronecker,
+    LinearMap,
     OnTable,
-    Operator,
     Repeated,
     Scaled,
     Stacked,
     uniform,
 )
-from noisewright.norm.residual_basis import ResidualSolution, residual_plan
-from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
 from noisewright.workload.marginals import Table
 from noisewright.workload.structure import Term
 
@@ -65,7 +65,7 @@ def _spread_weights(solution: ResidualSolution) -> DualWeights:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualStrategy(Operator):
+class ResidualStrategy(LinearMap):
     """Orthonormal contrasts of every block of attributes, each block with its own noise level."""
 
     solution: ResidualSolution
@@ -95,12 +95,15 @@ class ResidualStrategy(Operator):
         """Adjoint."""
         return self.blocks.rmatvec(y)
 
-    def column_norms(self) -> FloatArray:
-        """All cells are alike."""
+    def column_norms(self, order: int = 2) -> FloatArray:
+        if order == 1:
+            return super().column_norms(order)
         return np.full(self.shape[1], self.sensitivity())
 
-    def sensitivity(self) -> float:
-        """(Σ_T Π_{i∈T}(1 − 1/n_i)/σ_T²)^½."""
+    def _largest_norm(self, order: int) -> float:
+        """(Σ_T Π_{i∈T}(1 − 1/n_i)/σ_T²)^½: all cells are alike."""
+        if order == 1:
+            return super()._largest_norm(order)
         sizes = self.solution.sizes
         terms = (
             math.prod(1 - 1 / sizes[i] for i in block) / variance
@@ -109,7 +112,7 @@ class ResidualStrategy(Operator):
         return math.sqrt(math.fsum(terms))
 
 
-def _inverse(solution: ResidualSolution) -> Operator:
+def _inverse(solution: ResidualSolution) -> LinearMap:
     """A⁺: each block's contrasts spread back over the cells."""
     sizes, size = solution.sizes, math.prod(solution.sizes)
     parts = (
@@ -126,9 +129,9 @@ def _by_block(solution: ResidualSolution) -> zip[tuple[Table, float]]:
     return zip(solution.blocks, solution.block_variances.tolist(), strict=True)
 
 
-def _contrasts(sizes: tuple[int, ...], block: Table) -> Operator:
+def _contrasts(sizes: tuple[int, ...], block: Table) -> LinearMap:
     """Orthonormal contrasts of a block's table; the total for the empty block."""
-    inner = Kronecker(tuple(Dense(helmert(sizes[i])) for i in block)) if block else Eye(1)
+    inner = Kronecker(tuple(Dense(helmert(sizes[i])) for i in block)) if block else Identity(1)
     return OnTable(sizes, block, inner)
 
 

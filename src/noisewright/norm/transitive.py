@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from noisewright.norm.blocks import Invariant, characters
 from noisewright.norm.factorization import Part, uniform_weights
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.linear import Invariant, characters
 from noisewright.workload.quadratics import row_quadratics
 
 LARGEST_TRANSFORM = 2**26  # cells

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import prod
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import Array, FloatArray, Workload, check_order
+from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram, KronGram, ScaledGram, SumGram
-from noisewright.workload.tensor import apply_along_axes, column_kron
+from noisewright.workload.linear import Kronecker, Scaled, Stacked
 
 
 @dataclass(frozen=True)
-class Kron(Workload):
+class Kron(Kronecker, Workload):
     """The product of workloads on separate attributes: every combination of their queries."""
 
     factors: tuple[Workload, ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
-        return prod(f.queries for f in self.factors), prod(f.size for f in self.factors)
-
-    def matvec(self, x: Array) -> Array:
-        """Answers on `x`, one attribute at a time."""
-        return apply_along_axes([(*f.shape, f.matvec) for f in self.factors], x)
-
-    def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`, one attribute at a time."""
-        return apply_along_axes([(f.size, f.queries, f.rmatvec) for f in self.factors], y)
 
     def gram(self) -> Gram:
         """Gram matrices multiply."""
@@ -50,16 +35,6 @@ class Kron(Workload):
     def _digits(self, rows: Array) -> tuple[Array, ...]:
         return np.unravel_index(rows, [f.queries for f in self.factors])
 
-    def column_norms(self, order: int = 2) -> FloatArray:
-        """Norms multiply."""
-        return column_kron([f.column_norms(order) for f in self.factors])
-
-    def sensitivity(self, order: int = 2, neighbours: str = "add-remove") -> float:
-        """Under add-remove the factors' sensitivities multiply."""
-        if neighbours == "add-remove":
-            return prod(f.sensitivity(check_order(order)) for f in self.factors)
-        return super().sensitivity(order, neighbours)  # type: ignore[arg-type]
-
     def text(self) -> str:
         """Factors joined by `*`."""
         return "*".join(_grouped(f, (Kron, Stack)) for f in self.factors)
@@ -72,33 +47,10 @@ class Kron(Workload):
 
 
 @dataclass(frozen=True)
-class Stack(Workload):
+class Stack(Stacked, Workload):
     """Several workloads over the same cells, one after the other."""
 
     parts: tuple[Workload, ...]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
-        return sum(part.queries for part in self.parts), self.parts[0].size
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """First row of each part, and the number of rows at the end."""
-        starts = [0]
-        for part in self.parts:
-            starts.append(starts[-1] + part.queries)
-        return tuple(starts)
-
-    def matvec(self, x: Array) -> Array:
-        """Answers on `x`."""
-        return np.concatenate([part.matvec(x) for part in self.parts])
-
-    def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`."""
-        pieces = np.split(y, self.starts[1:-1])
-        products = [part.rmatvec(piece) for part, piece in zip(self.parts, pieces, strict=True)]
-        return np.asarray(sum(products[1:], start=products[0]))
 
     def gram(self) -> Gram:
         """Gram matrices add."""
@@ -113,11 +65,6 @@ class Stack(Workload):
                 blocks.append(part.rows(a, b))
         return np.concatenate(blocks)
 
-    def column_norms(self, order: int = 2) -> FloatArray:
-        """Powers of norms add."""
-        powers = [part.column_norms(order) ** order for part in self.parts]
-        return np.asarray(sum(powers[1:], start=powers[0]) ** (1 / check_order(order)))
-
     def text(self) -> str:
         """Parts joined by `+`."""
         return "+".join(_grouped(part, (Stack,)) for part in self.parts)
@@ -129,7 +76,7 @@ class Stack(Workload):
 
 
 @dataclass(frozen=True)
-class Weighted(Workload):
+class Weighted(Scaled, Workload):
     """A workload whose answers matter `weight` times as much: its rows are multiplied by it."""
 
     weight: float
@@ -141,19 +88,6 @@ class Weighted(Workload):
                 "weight", self.weight, "must be finite and > 0", "leave the queries out instead"
             )
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
-        return self.inner.shape
-
-    def matvec(self, x: Array) -> Array:
-        """Answers on `x`."""
-        return np.asarray(self.weight * self.inner.matvec(x))
-
-    def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`."""
-        return np.asarray(self.weight * self.inner.rmatvec(y))
-
     def gram(self) -> Gram:
         """The weight enters squared."""
         return ScaledGram(self.weight**2, self.inner.gram())
@@ -161,13 +95,6 @@ class Weighted(Workload):
     def rows(self, start: int, stop: int) -> FloatArray:
         """Queries `start` to `stop` as a dense block."""
         return self.weight * self.inner.rows(start, stop)
-
-    def column_norms(self, order: int = 2) -> FloatArray:
-        """Norms scale."""
-        return self.weight * self.inner.column_norms(order)
-
-    def _replace_sensitivity(self, order: int) -> float:
-        return self.weight * self.inner.sensitivity(order, "replace-one")
 
     def text(self) -> str:
         """The weight before `@`."""

@@ -28,6 +28,7 @@ from noisewright.workload.gram import (
     RangesGram,
     XorGram,
 )
+from noisewright.workload.linear import Dense
 from noisewright.workload.tensor import walsh_hadamard
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Identity(Atom):
         check_order(order)
         return np.ones(self.cells)
 
-    def _replace_sensitivity(self, order: int) -> float:
+    def _largest_distance(self, order: int) -> float:
         return 0.0 if self.cells == 1 else 2.0 ** (1 / order)
 
 
@@ -119,7 +120,7 @@ class Total(Atom):
         check_order(order)
         return np.ones(self.cells)
 
-    def _replace_sensitivity(self, order: int) -> float:
+    def _largest_distance(self, order: int) -> float:
         return 0.0
 
 
@@ -151,7 +152,7 @@ class Prefix(Atom):
         """Cell u is in n − u prefixes."""
         return np.asarray(np.arange(self.cells, 0, -1.0) ** (1 / check_order(order)))
 
-    def _replace_sensitivity(self, order: int) -> float:
+    def _largest_distance(self, order: int) -> float:
         return float((self.cells - 1) ** (1 / order))
 
 
@@ -204,7 +205,7 @@ class Ranges(Atom):
         """Cell u is in (u+1)(n−u) intervals."""
         return np.asarray(self.gram().diagonal() ** (1 / check_order(order)))
 
-    def _replace_sensitivity(self, order: int) -> float:
+    def _largest_distance(self, order: int) -> float:
         return float(self.gram().largest_distance_squared() ** (1 / order))
 
 
@@ -283,7 +284,7 @@ class Parity(Workload):
         """All entries are ±1."""
         return np.full(self.size, float(self.queries) ** (1 / check_order(order)))
 
-    def _replace_sensitivity(self, order: int) -> float:
+    def _largest_distance(self, order: int) -> float:
         return (
             float(np.sqrt(self.gram().largest_distance_squared()))
             if order == 2
@@ -293,7 +294,7 @@ class Parity(Workload):
 
 
 @dataclass(frozen=True, eq=False)
-class Explicit(Workload):
+class Explicit(Dense, Workload):
     """Queries given as the rows of a matrix, dense or SciPy sparse."""
 
     matrix: Any
@@ -329,22 +330,9 @@ class Explicit(Workload):
         object.__setattr__(self, "matrix", matrix)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
-        return int(self.matrix.shape[0]), int(self.matrix.shape[1])
-
-    @property
     def sparse(self) -> csr_array[Any] | None:
         """The matrix when it is stored sparse."""
         return None if isinstance(self.matrix, np.ndarray) else self.matrix
-
-    def matvec(self, x: Array) -> Array:
-        """Answers on `x`."""
-        return np.asarray(self.matrix @ x)
-
-    def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`."""
-        return np.asarray(self.matrix.T @ y)
 
     def gram(self) -> Gram:
         """Gram matrix."""

@@ -6,14 +6,27 @@ closed form or a fast transform in each subclass; the dense matrix is built only
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.workload.linear import LinearMap, Neighbours, check_neighbours, check_order
+from noisewright.workload.tensor import DENSE_LIMIT, Array, FloatArray
+
+__all__ = [
+    "DENSE_LIMIT",
+    "Array",
+    "FloatArray",
+    "Neighbours",
+    "Workload",
+    "check_domain",
+    "check_neighbours",
+    "check_order",
+    "check_size",
+]
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
@@ -21,17 +34,8 @@ if TYPE_CHECKING:
     from noisewright.workload.spec import Questions
     from noisewright.workload.structure import Structure
 
-FloatArray = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
-Neighbours = Literal["add-remove", "replace-one"]
 
-DENSE_LIMIT = 2**26
-"""Entries (half a gigabyte of doubles) above which `dense()` refuses."""
-
-_PAIRS_BLOCK = 2**22
-
-
-class Workload(ABC):
+class Workload(LinearMap):
     """A set of linear queries over the cells of a domain.
 
     Cells are in C order: the last attribute runs fastest. Vectors may be `(size,)` or `(size, k)`;
@@ -39,27 +43,9 @@ class Workload(ABC):
     """
 
     @property
-    @abstractmethod
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
-
-    @property
     def queries(self) -> int:
         """Number of queries (rows)."""
         return self.shape[0]
-
-    @property
-    def size(self) -> int:
-        """Number of cells (columns)."""
-        return self.shape[1]
-
-    @abstractmethod
-    def matvec(self, x: Array) -> Array:
-        """Answers to all queries on the histogram `x`."""
-
-    @abstractmethod
-    def rmatvec(self, y: Array) -> Array:
-        """Transpose applied to `y`, one entry per query."""
 
     @abstractmethod
     def gram(self) -> Gram:
@@ -87,42 +73,14 @@ class Workload(ABC):
         return np.asarray(self.rmatvec(selector), dtype=np.float64).T
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        """The ℓ1 or ℓ2 norm of every column."""
-        check_order(order)
-        if order == 2:
+        if check_order(order) == 2:
             return np.sqrt(self.gram().diagonal())
-        return np.asarray(np.abs(self.dense()).sum(axis=0), dtype=np.float64)
+        return super().column_norms(order)
 
-    def sensitivity(self, order: int = 2, neighbours: Neighbours = "add-remove") -> float:
-        """Largest change of the answers, in ℓ1 or ℓ2, when one person is added or replaced."""
-        check_order(order)
-        if check_neighbours(neighbours) == "add-remove":
-            return float(self.column_norms(order).max())
-        return self._replace_sensitivity(order)
-
-    def _replace_sensitivity(self, order: int) -> float:
-        """Largest distance between two columns; subclasses with a closed form override this."""
+    def _largest_distance(self, order: int) -> float:
         if order == 2:
             return float(np.sqrt(self.gram().largest_distance_squared()))
-        columns = self.dense().T
-        block = max(1, _PAIRS_BLOCK // max(1, columns.size))
-        largest = 0.0
-        for start in range(0, len(columns), block):
-            part = columns[start : start + block]
-            distances = np.abs(part[:, None, :] - columns[None, :, :]).sum(axis=2)
-            largest = max(largest, float(distances.max()))
-        return largest
-
-    def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
-        """The matrix itself, for small workloads."""
-        entries = self.queries * self.size
-        if entries > limit:
-            raise TooLarge(
-                f"workload {self.brief()} has {self.queries} x {self.size} = {entries:.3g} "
-                f"entries, more than the limit of {limit} for a dense matrix; use matvec, "
-                f"rmatvec, gram or rows, or pass a larger limit"
-            )
-        return np.asarray(self.matvec(np.eye(self.size)), dtype=np.float64)
+        return super()._largest_distance(order)
 
     @cached_property
     def structure(self) -> Structure:
@@ -163,22 +121,6 @@ class Workload(ABC):
 
     def __repr__(self) -> str:
         return f"<Workload {self.brief()}: {self.queries} queries over {self.size} cells>"
-
-
-def check_order(order: int) -> int:
-    """Refuse norms other than ℓ1 and ℓ2."""
-    if order not in (1, 2):
-        raise InvalidParameter("order", order, "must be 1 or 2", "choose the L1 or the L2 norm")
-    return order
-
-
-def check_neighbours(neighbours: str) -> str:
-    """Refuse unknown neighbour relations."""
-    if neighbours not in ("add-remove", "replace-one"):
-        raise InvalidParameter(
-            "neighbours", neighbours, "must be 'add-remove' or 'replace-one'", "choose one of them"
-        )
-    return neighbours
 
 
 LARGEST_SIZE = 10**18

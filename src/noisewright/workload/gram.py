@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,25 +10,19 @@ from math import prod
 
 import numpy as np
 
-from noisewright.errors import TooLarge
 from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray
-from noisewright.workload.tensor import apply_along_axes, column_kron, sum_out, walsh_hadamard
+from noisewright.workload.linear import Dense, Kronecker, LinearMap, Scaled
+from noisewright.workload.tensor import column_kron, sum_out, walsh_hadamard
 
 _MOST_ATTRIBUTES = 20  # a number for every set of them
 _FEW_TABLES = 64
 
 
-class Gram(ABC):
+class Gram(LinearMap):
     """A symmetric positive semidefinite matrix over cells, by structure."""
 
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """Number of cells."""
-
-    @abstractmethod
-    def matvec(self, x: Array) -> Array:
-        """Product with a vector or with the columns of a matrix."""
+    def rmatvec(self, y: Array) -> Array:
+        return self.matvec(y)
 
     @abstractmethod
     def diagonal(self) -> FloatArray:
@@ -38,15 +32,6 @@ class Gram(ABC):
         """Squared Frobenius norm of the workload."""
         return float(self.diagonal().sum())
 
-    def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
-        """The matrix itself, for small domains."""
-        if self.size**2 > limit:
-            raise TooLarge(
-                f"a Gram matrix over {self.size} cells has {self.size**2:.3g} entries, more than "
-                f"the limit of {limit}; use its matvec, or a structured strategy"
-            )
-        return np.asarray(self.matvec(np.eye(self.size)), dtype=np.float64)
-
     def largest_distance_squared(self) -> float:
         """Largest squared ℓ2 distance between two columns of the workload."""
         d, m = self.diagonal(), self.dense()
@@ -54,46 +39,32 @@ class Gram(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class DenseGram(Gram):
+class DenseGram(Dense, Gram):
     """An explicit matrix."""
 
-    matrix: FloatArray
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return int(self.matrix.shape[0])
-
-    def matvec(self, x: Array) -> Array:
-        """Product with `x`."""
-        return np.asarray(self.matrix @ x)
-
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         return np.array(np.diagonal(self.matrix))
-
-    def dense(self, limit: int = DENSE_LIMIT) -> FloatArray:
-        """The matrix itself."""
-        return self.matrix.copy()
 
 
 @dataclass(frozen=True)
-class IdentityGram(Gram):
-    """Identity: every cell on its own."""
+class _AtomGram(Gram):
+    """A closed form over a number of cells."""
 
     cells: int
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.cells
+    def shape(self) -> tuple[int, int]:
+        return self.cells, self.cells
+
+
+@dataclass(frozen=True)
+class IdentityGram(_AtomGram):
+    """Identity: every cell on its own."""
 
     def matvec(self, x: Array) -> Array:
-        """Product with `x`."""
         return x.copy()
 
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         return np.ones(self.cells)
 
     def largest_distance_squared(self) -> float:
@@ -102,22 +73,13 @@ class IdentityGram(Gram):
 
 
 @dataclass(frozen=True)
-class OnesGram(Gram):
+class OnesGram(_AtomGram):
     """All ones: the total."""
 
-    cells: int
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.cells
-
     def matvec(self, x: Array) -> Array:
-        """Product with `x`."""
         return np.broadcast_to(x.sum(axis=0), x.shape).copy()
 
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         return np.ones(self.cells)
 
     def largest_distance_squared(self) -> float:
@@ -126,22 +88,14 @@ class OnesGram(Gram):
 
 
 @dataclass(frozen=True)
-class PrefixGram(Gram):
+class PrefixGram(_AtomGram):
     """M[u,v] = n − max(u,v): cumulative counts."""
-
-    cells: int
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.cells
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`, as two cumulative sums."""
         return np.flip(np.cumsum(np.flip(np.cumsum(x, axis=0), 0), axis=0), 0)
 
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         return np.arange(self.cells, 0, -1, dtype=np.float64)
 
     def largest_distance_squared(self) -> float:
@@ -150,15 +104,8 @@ class PrefixGram(Gram):
 
 
 @dataclass(frozen=True)
-class RangesGram(Gram):
+class RangesGram(_AtomGram):
     """M[u,v] = (min(u,v)+1)(n − max(u,v)): all intervals."""
-
-    cells: int
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.cells
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`: the part below and the part above each cell, by cumulative sums."""
@@ -170,7 +117,6 @@ class RangesGram(Gram):
         return np.asarray(down * below + up * above)
 
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         up = np.arange(1.0, self.cells + 1)
         return up * (self.cells + 1 - up)
 
@@ -196,9 +142,8 @@ class XorGram(Gram):
     eigenvalues: FloatArray
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return len(self.eigenvalues)
+    def shape(self) -> tuple[int, int]:
+        return len(self.eigenvalues), len(self.eigenvalues)
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`, by two transforms."""
@@ -206,7 +151,6 @@ class XorGram(Gram):
         return np.asarray(walsh_hadamard(eigenvalues * walsh_hadamard(x)) / self.size)
 
     def diagonal(self) -> FloatArray:
-        """All cells are alike."""
         return np.full(self.size, self.eigenvalues.mean())
 
     def trace(self) -> float:
@@ -220,28 +164,16 @@ class XorGram(Gram):
 
 
 @dataclass(frozen=True, eq=False)
-class ScaledGram(Gram):
+class ScaledGram(Scaled, Gram):
     """A non-negative multiple of another Gram matrix."""
 
-    scale: float
     inner: Gram
 
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.inner.size
-
-    def matvec(self, x: Array) -> Array:
-        """Product with `x`."""
-        return self.scale * self.inner.matvec(x)
-
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
-        return self.scale * self.inner.diagonal()
+        return self.weight * self.inner.diagonal()
 
     def largest_distance_squared(self) -> float:
-        """Distances scale with the matrix."""
-        return self.scale * self.inner.largest_distance_squared()
+        return self.weight * self.inner.largest_distance_squared()
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,40 +183,26 @@ class SumGram(Gram):
     parts: tuple[Gram, ...]
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.parts[0].size
+    def shape(self) -> tuple[int, int]:
+        return self.parts[0].shape
 
     def matvec(self, x: Array) -> Array:
-        """Product with `x`."""
         return np.asarray(sum(part.matvec(x) for part in self.parts))
 
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         return np.asarray(sum(part.diagonal() for part in self.parts))
 
 
 @dataclass(frozen=True, eq=False)
-class KronGram(Gram):
+class KronGram(Kronecker, Gram):
     """A Kronecker product of Gram matrices."""
 
     factors: tuple[Gram, ...]
 
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        return prod(factor.size for factor in self.factors)
-
-    def matvec(self, x: Array) -> Array:
-        """Product with `x`, one axis at a time."""
-        return apply_along_axes([(f.size, f.size, f.matvec) for f in self.factors], x)
-
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         return column_kron([factor.diagonal() for factor in self.factors])
 
     def trace(self) -> float:
-        """Traces multiply."""
         return prod(factor.trace() for factor in self.factors)
 
 
@@ -296,9 +214,8 @@ class MarginalGram(Gram):
     weights: Mapping[tuple[int, ...], float]
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return prod(self.sizes)
+    def shape(self) -> tuple[int, int]:
+        return prod(self.sizes), prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`: each table summed out and spread back; many tables by characters."""
@@ -342,7 +259,6 @@ class MarginalGram(Gram):
         return np.full(self.size, float(sum(self.weights.values())))
 
     def trace(self) -> float:
-        """Squared Frobenius norm of the workload."""
         return float(sum(self.weights.values())) * self.size
 
     @cached_property

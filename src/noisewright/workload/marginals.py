@@ -14,7 +14,8 @@ from noisewright.workload.algebra import Kron, Stack
 from noisewright.workload.atoms import Identity, Total
 from noisewright.workload.base import Array, FloatArray, Workload, check_order, check_size
 from noisewright.workload.gram import Gram, KronGram, MarginalGram, OnesGram, ScaledGram, SumGram
-from noisewright.workload.tensor import apply_along_axes, sum_out
+from noisewright.workload.linear import OnTable
+from noisewright.workload.tensor import apply_along_axes, spread, sum_out
 
 Table = tuple[int, ...]
 
@@ -23,7 +24,7 @@ MOST_TABLES = 2**20
 
 
 @dataclass(frozen=True)
-class OnAttributes(Workload):
+class OnAttributes(OnTable, Workload):
     """A workload on the marginal table of some attributes; the others are summed out."""
 
     sizes: tuple[int, ...]
@@ -43,21 +44,6 @@ class OnAttributes(Workload):
                 "match the workload's size to the attributes it is asked of",
             )
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
-        return self.inner.queries, prod(self.sizes)
-
-    def matvec(self, x: Array) -> Array:
-        """Answers on `x`."""
-        tensor = x.reshape(*self.sizes, *x.shape[1:])
-        table = sum_out(tensor, self.sizes, self.attributes)
-        return self.inner.matvec(table.reshape(-1, *x.shape[1:]))
-
-    def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`."""
-        return spread(self.inner.rmatvec(y), self.sizes, self.attributes)
-
     def gram(self) -> Gram:
         """Kronecker of the inner Gram matrix and all-ones blocks where the order of axes allows."""
         if isinstance(self.inner, Kron) and len(self.inner.factors) == len(self.attributes):
@@ -68,14 +54,6 @@ class OnAttributes(Workload):
             return _SpreadGram(self.sizes, self.attributes, self.inner.gram())
         by_axis = dict(zip(self.attributes, grams, strict=True))
         return KronGram(tuple(by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes)))
-
-    def column_norms(self, order: int = 2) -> FloatArray:
-        """Columns of the inner workload, repeated."""
-        return spread(self.inner.column_norms(order), self.sizes, self.attributes)
-
-    def sensitivity(self, order: int = 2, neighbours: str = "add-remove") -> float:
-        """That of the inner workload."""
-        return self.inner.sensitivity(order, neighbours)  # type: ignore[arg-type]
 
     def text(self) -> str:
         """The equal Kronecker product with totals, where there is one."""
@@ -102,9 +80,8 @@ class _SpreadGram(Gram):
     inner: Gram
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return prod(self.sizes)
+    def shape(self) -> tuple[int, int]:
+        return prod(self.sizes), prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`."""
@@ -244,13 +221,16 @@ class Marginals(Workload):
             total += (weight * self.part(index).column_norms(check_order(order))) ** order
         return np.asarray(total ** (1 / order))
 
-    def sensitivity(self, order: int = 2, neighbours: str = "add-remove") -> float:
+    def _largest_norm(self, order: int) -> float:
+        return self._counted(order, 1) if self.is_identity else super()._largest_norm(order)
+
+    def _largest_distance(self, order: int) -> float:
+        return self._counted(order, 2) if self.is_identity else super()._largest_distance(order)
+
+    def _counted(self, order: int, changes: int) -> float:
         """For plain counts, from the number of tables alone: no cell of the domain is visited."""
-        if not self.is_identity:
-            return super().sensitivity(order, neighbours)  # type: ignore[arg-type]
-        changes = 1 if neighbours == "add-remove" else 2
         total = sum(
-            weight ** check_order(order)
+            weight**order
             for table, weight in zip(self.tables, self.weights, strict=True)
             if changes == 1 or any(self.sizes[i] > 1 for i in table)
         )
@@ -308,14 +288,6 @@ class AllMarginals(Kron):
         """One value, or `*`, per attribute."""
         digits = np.unravel_index(row, [n + 1 for n in self.sizes])
         return "(" + ",".join("*" if d == 0 else str(int(d) - 1) for d in digits) + ")"
-
-
-def spread(values: Array, sizes: tuple[int, ...], attributes: Table) -> Array:
-    """Repeat values on a marginal table over the other attributes: the transpose of summing."""
-    batch = values.shape[1:]
-    shape = [n if i in attributes else 1 for i, n in enumerate(sizes)]
-    tensor = values.reshape((*shape, *batch))
-    return np.broadcast_to(tensor, (*sizes, *batch)).reshape(-1, *batch)
 
 
 def sizes_text(sizes: tuple[int, ...]) -> str:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from noisewright.workload.base import Array, FloatArray
+FloatArray = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+
+DENSE_LIMIT = 2**26
+"""Entries (half a gigabyte of doubles) above which `dense()` refuses."""
 
 AxisMap = tuple[int, int, Callable[[Array], Array]]
 """Rows, columns and the product of one factor; the product takes `(columns, k)` arrays."""
@@ -45,6 +51,14 @@ def sum_out(
     """Sum a tensor with axes `sizes` (and any after them) over all of these not in `keep`."""
     axes = tuple(i for i in range(len(sizes)) if i not in keep)
     return np.asarray(tensor.sum(axis=axes, keepdims=keepdims))
+
+
+def spread(values: Array, sizes: Sequence[int], attributes: Sequence[int]) -> Array:
+    """Repeat values on a marginal table over the other attributes: the transpose of summing."""
+    batch = values.shape[1:]
+    shape = [n if i in attributes else 1 for i, n in enumerate(sizes)]
+    tensor = values.reshape((*shape, *batch))
+    return np.broadcast_to(tensor, (*sizes, *batch)).reshape(-1, *batch)
 
 
 def walsh_hadamard(x: Array) -> Array:

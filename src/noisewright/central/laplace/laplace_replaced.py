@@ -56,9 +56,8 @@ class ShiftedGram(Gram):
     z: FloatArray
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.inner.size
+    def shape(self) -> tuple[int, int]:
+        return self.inner.shape
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`."""

@@ -64,7 +64,7 @@ def normalised(gram: Gram) -> tuple[float, Gram]:
 def mean_square(gram: Gram) -> float:
     """Σ_u M_uu/n, however many cells there are."""
     if isinstance(gram, ScaledGram):
-        return gram.scale * mean_square(gram.inner)
+        return gram.weight * mean_square(gram.inner)
     if isinstance(gram, KronGram):
         return prod(map(mean_square, gram.factors))
     if isinstance(gram, SumGram):
@@ -77,7 +77,7 @@ def mean_square(gram: Gram) -> float:
 def normal_form(gram: Gram) -> Gram:
     """The same matrix with all factors brought out of products, and without parts that are zero."""
     if isinstance(gram, ScaledGram):
-        return _scaled(gram.scale, normal_form(gram.inner))
+        return _scaled(gram.weight, normal_form(gram.inner))
     if isinstance(gram, KronGram):
         scales, factors = zip(*(_split(normal_form(f)) for f in gram.factors), strict=True)
         return _scaled(prod(scales), KronGram(factors))
@@ -90,7 +90,7 @@ def normal_form(gram: Gram) -> Gram:
 
 
 def _split(gram: Gram) -> tuple[float, Gram]:
-    return (gram.scale, gram.inner) if isinstance(gram, ScaledGram) else (1.0, gram)
+    return (gram.weight, gram.inner) if isinstance(gram, ScaledGram) else (1.0, gram)
 
 
 def _scaled(factor: float, gram: Gram) -> Gram:

@@ -19,8 +19,9 @@ from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Explicit, Total
 from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray, Workload
 from noisewright.workload.gram import Gram, OnesGram, ScaledGram
-from noisewright.workload.marginals import OnAttributes, spread
+from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.quadratics import row_quadratics, row_squares
+from noisewright.workload.tensor import spread
 
 _HIDDEN = 2.0**-8
 """Share of ‖W‖² off the constants below which the digits of what is asked are worth a matrix."""

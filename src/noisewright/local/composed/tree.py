@@ -45,9 +45,8 @@ class SummedGram(Gram):
         return cls(gram, sums)
 
     @property
-    def size(self) -> int:
-        """Number of cells."""
-        return self.inner.size
+    def shape(self) -> tuple[int, int]:
+        return self.inner.shape
 
     def matvec(self, x: Array) -> Array:
         """Product with `x`."""
@@ -126,7 +125,7 @@ def _(gram: RangesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> F
 
 @interval_products.register
 def _(gram: ScaledGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
-    return gram.scale * interval_products(gram.inner, a, b, c, d)
+    return gram.weight * interval_products(gram.inner, a, b, c, d)
 
 
 @interval_products.register

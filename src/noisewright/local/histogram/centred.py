@@ -157,7 +157,7 @@ def identity_and_ones(gram: Gram) -> tuple[float, float] | None:
         return 0.0, 1.0
     if isinstance(gram, ScaledGram):
         inner = identity_and_ones(gram.inner)
-        return inner and (gram.scale * inner[0], gram.scale * inner[1])
+        return inner and (gram.weight * inner[0], gram.weight * inner[1])
     if isinstance(gram, SumGram):
         parts = [identity_and_ones(part) for part in gram.parts]
         known = [part for part in parts if part is not None]

@@ -259,7 +259,7 @@ def _(gram: RangesGram, stop: IntArray, over: _Characters) -> FloatArray:
 
 @character_energies.register
 def _(gram: ScaledGram, stop: IntArray, over: _Characters) -> FloatArray:
-    return gram.scale * character_energies(gram.inner, stop, over)
+    return gram.weight * character_energies(gram.inner, stop, over)
 
 
 @character_energies.register

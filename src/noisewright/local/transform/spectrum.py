@@ -125,7 +125,7 @@ def _(gram: MarginalGram) -> Spectrum:
 
 @centred_spectrum.register
 def _(gram: ScaledGram) -> Spectrum:
-    return centred_spectrum(gram.inner).scaled(gram.scale)
+    return centred_spectrum(gram.inner).scaled(gram.weight)
 
 
 @centred_spectrum.register

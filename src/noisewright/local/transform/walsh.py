@@ -128,7 +128,7 @@ def _(gram: RangesGram) -> FloatArray:
 
 @_energies.register
 def _(gram: ScaledGram) -> FloatArray:
-    return gram.scale * _energies(gram.inner)
+    return gram.weight * _energies(gram.inner)
 
 
 @_energies.register

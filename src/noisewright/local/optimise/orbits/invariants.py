@@ -185,7 +185,7 @@ def _(gram: ScaledGram, group: Translations) -> Decomposition | None:
     inner = decompose(gram.inner, group)
     if inner is None:
         return None
-    return Decomposition(gram.scale * inner.eigenvalues, gram.scale * inner.ramp, inner.whole)
+    return Decomposition(gram.weight * inner.eigenvalues, gram.weight * inner.ramp, inner.whole)
 
 
 @_decompose.register

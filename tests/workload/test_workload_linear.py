@@ -6,22 +6,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.errors import TooLarge
-from noisewright.norm.blocks import BlockDiagonal, Folded, Invariant, characters
-from noisewright.norm.operators import (
-    Adjoint,
-    Dense,
-    Eye,
-    Kronecker,
-    Measured,
-    OnTable,
-    Operator,
-    Reconstruction,
-    Repeated,
-    Scaled,
-    Stacked,
-    uniform,
-)
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.residual_basis import residual_plan
 from noisewright.norm.table_families import ResidualStrategy, helmert
 from noisewright.norm.tridiagonal import (
@@ -29,24 +14,41 @@ from noisewright.norm.tridiagonal import (
     prefix_gram_inverse,
     ranges_gram_inverse,
 )
+from noisewright.workload import Identity
+from noisewright.workload.linear import (
+    Adjoint,
+    BlockDiagonal,
+    Dense,
+    Folded,
+    Invariant,
+    Kronecker,
+    LinearMap,
+    OnTable,
+    Product,
+    Repeated,
+    Scaled,
+    Stacked,
+    characters,
+    uniform,
+)
 
 RNG = np.random.default_rng(5)
 SMALL, OTHER = Dense(RNG.normal(size=(3, 4))), Dense(RNG.normal(size=(2, 4)))
 PLAN = residual_plan((2, 3), [(0, 1), (1,)], norm=4)
-OPERATORS: dict[str, Operator] = {
+OPERATORS: dict[str, LinearMap] = {
     "dense": SMALL,
     "scaled": Scaled(-2.0, SMALL),
-    "eye": Eye(5),
-    "kronecker": Kronecker((SMALL, Eye(2), OTHER)),
+    "identity": Identity(5),
+    "kronecker": Kronecker((SMALL, Identity(2), OTHER)),
     "on table": OnTable((2, 4, 3), (1,), SMALL),
     "adjoint": Adjoint(SMALL),
     "stacked": Stacked((SMALL, OTHER)),
     "repeated": Repeated(np.array([1.0, 2.0]), (3, 2)),
-    "measured": Measured(nw.workload("ranges:5"), 0.5),
-    "reconstruction": Reconstruction(nw.workload("prefix:4"), Adjoint(SMALL)),
+    "scaled workload": Scaled(0.5, nw.workload("ranges:5")),
+    "product": Product(nw.workload("prefix:4"), Adjoint(SMALL)),
     "uniform": uniform(6, 0.5),
     "folded": Folded(SMALL, np.array([0, 3, 3, 1, 2]), np.array([1.0, 0.5, -1.0, 0.0, 2.0])),
-    "block diagonal": BlockDiagonal((SMALL, Eye(2), OTHER)),
+    "block diagonal": BlockDiagonal((SMALL, Identity(2), OTHER)),
     "walsh": Invariant((2, 2, 2), RNG.random(8)),
     "fourier": Invariant((5,), np.array([1.0, 2.0, 3.0, 3.0, 2.0])),
     "residual": ResidualStrategy(PLAN),
@@ -65,9 +67,16 @@ def test_adjoint_dense_and_columns_agree(name: str) -> None:
     several = RNG.normal(size=(columns, 3))
     np.testing.assert_allclose(operator.matvec(several), matrix @ several, atol=1e-12)
     np.testing.assert_allclose(operator.rmatvec(matrix @ several), matrix.T @ matrix @ several)
-    lengths = np.linalg.norm(matrix, axis=0)
-    np.testing.assert_allclose(operator.column_norms(), lengths, atol=1e-12)
-    assert operator.sensitivity() == pytest.approx(lengths.max())
+    for order in (1, 2):
+        lengths = np.linalg.norm(matrix, order, axis=0)
+        np.testing.assert_allclose(operator.column_norms(order), lengths, atol=1e-12)
+        assert operator.sensitivity(order) == pytest.approx(lengths.max())
+        distances = np.linalg.norm(matrix[:, :, None] - matrix[:, None, :], order, axis=0)
+        assert operator.sensitivity(order, "replace-one") == pytest.approx(distances.max())
+    with pytest.raises(InvalidParameter, match="must be 1 or 2"):
+        operator.sensitivity(3)
+    with pytest.raises(InvalidParameter, match="add-remove"):
+        operator.sensitivity(2, "others")
 
 
 def test_characters_are_the_eigenvalues() -> None:
@@ -92,8 +101,8 @@ def test_helmert_rows_are_orthonormal_contrasts() -> None:
 
 
 def test_dense_forms_are_refused_when_large() -> None:
-    with pytest.raises(TooLarge, match="the limit is"):
-        Kronecker((Eye(10**5), Eye(10**5))).dense()
+    with pytest.raises(TooLarge, match="more than the limit"):
+        Kronecker((Identity(10**5), Identity(10**5))).dense()
 
 
 @pytest.mark.parametrize("problem", [prefix_gram_inverse(200), ranges_gram_inverse(200)])
