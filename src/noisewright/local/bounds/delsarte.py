@@ -150,7 +150,7 @@ def _pair(gram: Gram) -> tuple[float, float] | None:
         return float(gram.size), 0.0
     if isinstance(gram, ScaledGram):
         inner = _pair(gram.inner)
-        return inner and (gram.scale * inner[0], gram.scale * inner[1])
+        return inner and (gram.weight * inner[0], gram.weight * inner[1])
     if isinstance(gram, SumGram):
         parts = [_pair(part) for part in gram.parts]
         known = [part for part in parts if part is not None]
