@@ -205,7 +205,7 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
     CDFs of age and income and all two-way tables, with a report that sets the private answers
     beside the true ones: the people do not exist, so their truth may be shown.
     """
-    from noisewright.demo.run import run
+    from noisewright.demo import run
     from noisewright.privacy.budget import Privacy
 
     privacy = Privacy(epsilon=epsilon, delta=delta)

@@ -1,1 +1,70 @@
-"""A believable synthetic table and the whole job done on it, end to end."""
+"""The whole job on a believable synthetic table: private answers and a report come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from noisewright import api
+from noisewright.demo.people import domain, people, questions
+from noisewright.errors import InvalidParameter
+from noisewright.files import write_table, write_text
+from noisewright.privacy.budget import Privacy
+from noisewright.report.page import page
+from noisewright.tables.engine import DuckDBCounter
+from noisewright.workload.spec import Questions
+from noisewright.workload.spec import questions as read_questions
+
+if TYPE_CHECKING:
+    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.release import Release
+    from noisewright.workload.base import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Demonstration:
+    """What the demo made, and where."""
+
+    plan: CentralPlan
+    release: Release
+    files: dict[str, Path]
+
+
+def run(output: str | Path, privacy: Privacy) -> Demonstration:
+    """Plan CDFs of age and income and all two-way tables, release them, write the report."""
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        rule = f"cannot be made ({error.strerror or type(error).__name__})"
+        raise InvalidParameter("output", str(output), rule, "choose another folder") from None
+    names = ("people.csv", "schema.yaml", "queries.yaml", "plan.nw", "answers.csv", "report.html")
+    files = {name: folder / name for name in names}
+    _write_inputs(files)
+    asked = read_questions(questions(), domain())
+    made = api.plan(asked, privacy)
+    made.save(files["plan.nw"])
+    released = made.release(str(files["people.csv"]))
+    released.write(files["answers.csv"])
+    truth = _truth(asked, files["people.csv"])
+    title = "50,000 synthetic people, answered privately"
+    write_text(files["report.html"], page(released, truth, title))
+    return Demonstration(made, released, files)
+
+
+def _write_inputs(files: dict[str, Path]) -> None:
+    write_table(files["people.csv"], people())
+    write_text(files["schema.yaml"], domain().to_yaml())
+    write_text(files["queries.yaml"], questions())
+
+
+def _truth(asked: Questions, table: Path) -> FloatArray:
+    """The exact answers: allowed here alone, because these people do not exist."""
+    terms = asked.plain_terms()
+    subsets = [tuple(asked.domain.names[i] for i in term.attributes) for term in terms]
+    counted = DuckDBCounter().marginals(str(table), asked.domain, subsets)
+    pairs = zip(terms, counted, strict=True)
+    return np.concatenate([term.answers(counts.astype(np.float64)) for term, counts in pairs])

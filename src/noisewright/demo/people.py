@@ -7,14 +7,19 @@ by job, age and region. Synthetic data is the only data whose truth a report may
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.domain import Domain
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Texts = npt.NDArray[np.str_]
 
 PEOPLE = 50_000
 SEED = 20_260_101
@@ -47,7 +52,7 @@ def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
     )
 
 
-def _ages(rng: np.random.Generator, count: int) -> Any:
+def _ages(rng: np.random.Generator, count: int) -> Integers:
     years = np.arange(100)
     births = (
         1.0
@@ -59,7 +64,7 @@ def _ages(rng: np.random.Generator, count: int) -> Any:
     return rng.choice(years, size=count, p=pyramid / pyramid.sum())
 
 
-def _jobs(rng: np.random.Generator, age: Any, sex: Any) -> Any:
+def _jobs(rng: np.random.Generator, age: Integers, sex: Texts) -> Texts:
     """Life stages as soft steps in age; each person falls into one stage."""
     retired = _step(age, 65, 2.2)
     student = (1 - _step(age, 22, 1.6)) * (age >= 16)
@@ -72,11 +77,13 @@ def _jobs(rng: np.random.Generator, age: Any, sex: Any) -> Any:
     return np.where(age < 16, "under 16", stage)
 
 
-def _step(age: Any, middle: float, width: float) -> Any:
-    return 1 / (1 + np.exp(-(age - middle) / width))
+def _step(age: Integers, middle: float, width: float) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-(age - middle) / width)))
 
 
-def _incomes(rng: np.random.Generator, age: Any, sex: Any, region: Any, job: Any) -> Any:
+def _incomes(
+    rng: np.random.Generator, age: Integers, sex: Texts, region: Integers, job: Texts
+) -> Floats:
     base = np.array([_JOB_INCOME[name] for name in job])
     wealth = np.array(_REGION_WEALTH)[region]
     career = np.where(

@@ -1,27 +1,60 @@
-"""What every attribute is: a name, cells, and a rule for values that have no cell."""
+"""What every attribute is: a name, cells, levels, and a rule for values that have no cell.
+
+Levels are coarser groupings of cells: district → region → country. A table is counted at the
+finest level only; every coarser one is a sum of its cells. Tables at different levels are therefore
+answers about the same cells, and a plan makes them consistent.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.domain.levels import Level, from_members, is_coarser
 from noisewright.errors import DomainError, InvalidParameter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Codes = npt.NDArray[np.int64]
+Values: TypeAlias = "Sequence[object] | npt.NDArray[Any] | pa.Array | pa.ChunkedArray"
 Storage = Literal["text", "number", "boolean", "date"]
 
 # Where a value without a declared cell lies; `Attribute.encode` turns these into cells or errors.
 BELOW, ABOVE, ELSEWHERE, MISSING = -1, -2, -3, -4
+
+
+Refuse = Callable[[str, object, str, str], InvalidParameter]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A named way to put the cells of an attribute into groups."""
+
+    name: str
+    labels: tuple[str, ...]
+    groups: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return len(self.labels)
+
+    def locate(self, constant: object) -> int:
+        """Return the group whose label is a constant written in a query."""
+        if str(constant) not in self.labels:
+            remedy = f"the groups are {', '.join(self.labels[:8])}" + ", …" * (self.size > 8)
+            raise InvalidParameter(self.name, constant, "has no declared group", remedy)
+        return self.labels.index(str(constant))
+
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """Return the sums: one row per group, one column per cell of the attribute."""
+        return np.equal.outer(np.arange(self.size), self.groups).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -63,7 +96,7 @@ class Attribute(ABC):
         if self.outside not in policies:
             raise self.refuse("outside", self.outside, f"must be one of {', '.join(policies)}")
         if self.missing is None:
-            object.__setattr__(self, "missing", self._default_missing)
+            object.__setattr__(self, "missing", "other" if self.outside == "other" else "error")
         if self.missing not in ("other", "error"):
             raise self.refuse("missing", self.missing, "must be other or error")
         if not isinstance(self.other, str) or not self.other:
@@ -93,7 +126,7 @@ class Attribute(ABC):
             finer = level
         return tuple(self._with_other(level) for level in read)
 
-    def _coarser(self, name: str, declared: Any) -> Level:
+    def _coarser(self, name: str, declared: object) -> Level:
         """Return the level that a declaration other than a mapping stands for."""
         raise self.refuse(f"levels.{name}", declared, "must map labels of groups to their members")
 
@@ -108,10 +141,6 @@ class Attribute(ABC):
     def refuse(self, field: str, value: object, rule: str, remedy: str = "") -> InvalidParameter:
         """Return the error for a declared field that breaks its rule."""
         return InvalidParameter(f"{self.name}.{field}", value, rule, remedy)
-
-    @property
-    def _default_missing(self) -> str:
-        return "other" if self.outside == "other" else "error"
 
     @property
     @abstractmethod
@@ -143,7 +172,7 @@ class Attribute(ABC):
         """The number of cells, the `other` cell included."""
         return len(self.declared_labels) + self.has_other
 
-    def encode(self, values: Sequence[Any] | npt.NDArray[Any] | pa.Array) -> Codes:
+    def encode(self, values: Values) -> Codes:
         """Return the cell of every value; values without a declared cell follow the rules."""
         codes = self._place(values)
         last = len(self.declared_labels) - 1
@@ -172,7 +201,7 @@ class Attribute(ABC):
             )
 
     @abstractmethod
-    def _place(self, values: Any) -> Codes:
+    def _place(self, values: Values) -> Codes:
         """Return a fresh array: the declared cell of every value, or where else it lies."""
 
     def decode(self, codes: npt.ArrayLike) -> npt.NDArray[np.object_]:
@@ -210,3 +239,36 @@ class Attribute(ABC):
         if cells.size and (cells.min() < 0 or cells.max() >= self.size):
             raise self.refuse("cells", "…", f"must lie in 0..{self.size - 1}")
         return cells.astype(np.int64)
+
+
+def from_members(
+    name: str, members: Mapping[object, object], finer: Level, refuse: Refuse
+) -> Level:
+    """Return the level whose groups list labels of the next finer level, each exactly once."""
+    group_of: dict[str, int] = {}
+    for group, listed in enumerate(members.values()):
+        if isinstance(listed, str) or not isinstance(listed, Sequence) or not listed:
+            raise refuse(f"levels.{name}", listed, "must list the labels that a group holds", "")
+        for label in map(str, listed):
+            if label not in finer.labels:
+                raise refuse(f"levels.{name}", label, f"is not a label of {finer.name!r}", "")
+            if label in group_of:
+                raise refuse(f"levels.{name}", label, "must be in one group only", "")
+            group_of[label] = group
+    if left := [label for label in finer.labels if label not in group_of]:
+        raise refuse(f"levels.{name}", left, "must be in a group too", "put every label in one")
+    of_finer = [group_of[label] for label in finer.labels]
+    return Level(name, tuple(map(str, members)), tuple(of_finer[cell] for cell in finer.groups))
+
+
+def to_members(level: Level, finer: Level) -> dict[str, list[str]]:
+    """Return the groups of a level as lists of labels of the next finer one."""
+    members: dict[str, dict[str, None]] = {label: {} for label in level.labels}
+    for group, part in zip(level.groups, finer.groups, strict=True):
+        members[level.labels[group]][finer.labels[part]] = None
+    return {label: list(parts) for label, parts in members.items()}
+
+
+def is_coarser(level: Level, finer: Level) -> bool:
+    """Whether every group of the finer level lies within one group of the coarser."""
+    return len(set(zip(finer.groups, level.groups, strict=True))) == len(set(finer.groups))

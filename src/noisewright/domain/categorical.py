@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from noisewright.domain.attribute import ELSEWHERE, MISSING, Attribute, Codes, Storage
+from noisewright.domain.attribute import ELSEWHERE, MISSING, Attribute, Codes, Storage, Values
 
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
 
@@ -44,33 +44,30 @@ class Categorical(Attribute):
 
     @property
     def storage(self) -> Storage:
-        """Numbers where every declared value is an integer, else text."""
         return "number" if isinstance(self.values[0], int) else "text"
 
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:
-        """The declared values as text."""
         return tuple(str(value) for value in self.values)
 
-    def _place(self, values: Any) -> Codes:
+    def _place(self, values: Values) -> Codes:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from noisewright.domain import arrow
+        from noisewright.domain import columns
 
         if self.storage == "number":
-            numbers = arrow.numbers(self.name, values) + 0.0  # minus zero is zero
+            numbers = columns.numbers(self.name, values) + 0.0  # minus zero is zero
             column, missing = pa.array(numbers), np.isnan(numbers)
             declared = pa.array([float(value) for value in self.values])
         else:
-            column = arrow.texts(self.name, values)
+            column = columns.texts(self.name, values)
             missing = column.is_null().to_numpy(zero_copy_only=False)
             declared = pa.array(self.values, pa.string())
         found = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
         return np.where(missing, MISSING, found.to_numpy(zero_copy_only=False)).astype(np.int64)
 
     def representative(self, cell: int) -> str | int | None:
-        """Return the declared value of the cell."""
         cell = int(self._checked(cell))
         return self.values[cell] if cell < len(self.values) else None
 
@@ -89,20 +86,17 @@ class Boolean(Attribute):
 
     @property
     def storage(self) -> Storage:
-        """Truth values."""
         return "boolean"
 
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:
-        """False, then true."""
         return ("false", "true")
 
-    def _place(self, values: Any) -> Codes:
-        from noisewright.domain import arrow
+    def _place(self, values: Values) -> Codes:
+        from noisewright.domain import columns
 
-        bits = arrow.booleans(self.name, values)
+        bits = columns.booleans(self.name, values)
         return np.where(np.isnan(bits), MISSING, bits).astype(np.int64)
 
     def representative(self, cell: int) -> bool | None:
-        """Return the truth value of the cell."""
         return (False, True, None)[int(self._checked(cell))]

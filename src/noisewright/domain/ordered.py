@@ -14,8 +14,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.domain.attribute import ABOVE, BELOW, MISSING, Attribute, Codes, Storage
-from noisewright.domain.levels import Level
+from noisewright.domain.attribute import (
+    ABOVE,
+    BELOW,
+    MISSING,
+    Attribute,
+    Codes,
+    Level,
+    Storage,
+    Values,
+)
 from noisewright.errors import InvalidParameter
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -39,16 +47,21 @@ class Ordered(Attribute):
         """Whether only whole numbers (or days) occur, so that `<= 17` means `< 18`."""
 
     @abstractmethod
-    def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
+    def _numbers(self, values: Values) -> npt.NDArray[np.float64]:
         """Return values as numbers on the line of `cuts`, NaN where missing."""
 
-    def _place(self, values: Any) -> Codes:
+    def _place(self, values: Values) -> Codes:
         numbers = self._numbers(values)
         codes = np.searchsorted(self.cuts[:-1], numbers, side="right").astype(np.int64) - 1
         codes[numbers < self.cuts[0]] = BELOW
         codes[numbers > self.cuts[-1]] = ABOVE
         codes[np.isnan(numbers)] = MISSING
         return codes
+
+    def _grouped(self, name: str, coarse: Ordered) -> Level:
+        """The level whose groups are the cells of a coarser attribute on the same line."""
+        groups = np.searchsorted(coarse.cuts[:-1], self.cuts[:-1], side="right") - 1
+        return Level(name, coarse.declared_labels, tuple(groups.tolist()))
 
     def cells_below(self, constant: object, inclusive: bool = False) -> int:
         """Return k such that the first k cells hold exactly the values below the constant.
@@ -128,7 +141,7 @@ class Numeric(Ordered):
         if self.lower is not None and self.upper is not None and self.lower > self.upper:
             raise self.refuse("lower", self.lower, f"must be <= upper={self.upper}")
 
-    def _number(self, field: str, value: Any) -> float:
+    def _number(self, field: str, value: object) -> float:
         if value in ("inf", "-inf"):  # as text, since JSON has no infinity
             return float(value)
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
@@ -151,7 +164,7 @@ class Numeric(Ordered):
             raise self.refuse("unit", unit, f"must be at least {largest * unit / _MOST_UNITS:g}")
         return round(largest)
 
-    def units(self, values: Any, unit: float) -> Codes:
+    def units(self, values: Values, unit: float) -> Codes:
         """Return every value clipped to `lower`..`upper` and rounded to whole units.
 
         Values that `encode` puts into the `other` cell add nothing; rules are those of `encode`.
@@ -164,23 +177,20 @@ class Numeric(Ordered):
 
     @property
     def storage(self) -> Storage:
-        """Numbers."""
         return "number"
 
     @property
     def whole(self) -> bool:
-        """Whether the attribute was declared `integer`."""
         return self.integer
 
     @cached_property
     def cuts(self) -> npt.NDArray[np.float64]:
-        """The edges."""
         return np.array(self.edges, dtype=np.float64)
 
-    def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
-        from noisewright.domain import arrow
+    def _numbers(self, values: Values) -> npt.NDArray[np.float64]:
+        from noisewright.domain import columns
 
-        return arrow.numbers(self.name, values)
+        return columns.numbers(self.name, values)
 
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:
@@ -202,20 +212,19 @@ class Numeric(Ordered):
             return _plain(a)
         return f"[{_plain(a)}, {_plain(b)}{']' if last else ')'}"
 
-    def _coarser(self, name: str, declared: Any) -> Level:
+    def _coarser(self, name: str, declared: object) -> Level:
         """Read a level given by some of the edges: `{"band": [0, 18, 65, 120]}`."""
-        coarse = Numeric(f"{self.name}.levels.{name}", declared, integer=self.integer)
+        whole = self.integer
+        coarse = Numeric(f"{self.name}.levels.{name}", declared, integer=whole)  # type: ignore[arg-type]
         if not set(coarse.edges) <= set(self.edges) or self.edges[:: len(self.edges) - 1] != (
             coarse.edges[0],
             coarse.edges[-1],
         ):
             rule = "must be some of the attribute's edges, its first and last among them"
             raise self.refuse(f"levels.{name}", declared, rule)
-        groups = np.searchsorted(coarse.cuts[:-1], self.cuts[:-1], side="right") - 1
-        return Level(name, coarse.declared_labels, tuple(groups.tolist()))
+        return self._grouped(name, coarse)
 
     def representative(self, cell: int) -> float | None:
-        """Return a number inside the cell: its middle, or its finite end."""
         cell = int(self._checked(cell))
         if cell == len(self.edges) - 1:
             return None
@@ -279,12 +288,10 @@ class Date(Ordered):
 
     @property
     def storage(self) -> Storage:
-        """Dates."""
         return "date"
 
     @property
     def whole(self) -> bool:
-        """Days are whole."""
         return True
 
     @cached_property
@@ -299,27 +306,26 @@ class Date(Ordered):
         """The first day of every cell, then the last day, counted from 1970-01-01."""
         return np.array([(day - _EPOCH).days for day in (*self._starts, self.last)], np.float64)
 
-    def _numbers(self, values: Any) -> npt.NDArray[np.float64]:
-        from noisewright.domain import arrow
+    def _numbers(self, values: Values) -> npt.NDArray[np.float64]:
+        from noisewright.domain import columns
 
-        return arrow.days(self.name, values)
+        return columns.days(self.name, values)
 
     @cached_property
     def declared_labels(self) -> tuple[str, ...]:
         """Labels such as 2024-03-31, 2024-W13, 2024-03, 2024-Q1 and 2024."""
         return tuple(_PERIODS[self.period](day) for day in self._starts)
 
-    def _coarser(self, name: str, declared: Any) -> Level:
+    def _coarser(self, name: str, declared: object) -> Level:
         """Read a level given by a longer period: `{"year": "year"}`."""
-        coarse = Date(f"{self.name}.levels.{name}", self.first, self.last, declared)
+        span = self.first, self.last
+        coarse = Date(f"{self.name}.levels.{name}", *span, declared)  # type: ignore[arg-type]
         if not set(coarse._starts) <= set(self._starts):
             rule = f"must be a period into which every {self.period} fits whole"
             raise self.refuse(f"levels.{name}", declared, rule)
-        groups = np.searchsorted(coarse.cuts[:-1], self.cuts[:-1], side="right") - 1
-        return Level(name, coarse.declared_labels, tuple(groups.tolist()))
+        return self._grouped(name, coarse)
 
     def representative(self, cell: int) -> dt.date | None:
-        """Return the first day of the cell."""
         cell = int(self._checked(cell))
         return self._starts[cell] if cell < len(self._starts) else None
 

@@ -1,4 +1,9 @@
-"""The domain of a table: the product of its attributes, its cells in C order."""
+"""The domain of a table: the product of its attributes, its cells in C order.
+
+Structural zeros are combinations that nobody can have, declared as public knowledge. Each is a box:
+for some attributes (or levels) a set of cells, and every combination of them is impossible.
+`{age: {below: 15}, employment: [employed, retired]}` says that nobody under 15 is either.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +21,38 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.domain import schema
-from noisewright.domain.attribute import Attribute, Codes
-from noisewright.domain.levels import Level
-from noisewright.domain.zeros import Box, read_box
+from noisewright.domain.attribute import Attribute, Codes, Level, Values
+from noisewright.domain.ordered import Ordered
 from noisewright.errors import DomainError, InvalidParameter, TooLarge, understood
 
 _LARGEST_INDEX = 2**63
 _MOST_MASK = 2**27
+
+
+@dataclass(frozen=True)
+class Box:
+    """For every attribute mentioned, its cells; all combinations of them are impossible."""
+
+    sides: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes mentioned."""
+        return tuple(name for name, _ in self.sides)
+
+    def holds(self, domain: Domain, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return where the box lies in the marginal table of `names`, one axis per name."""
+        inside = np.ones((1,) * len(names), dtype=np.bool_)
+        for name, cells in self.sides:
+            side = np.zeros(domain[name].size, dtype=np.bool_)
+            side[list(cells)] = True
+            axis = names.index(name)
+            inside = inside & side.reshape([-1 if i == axis else 1 for i in range(len(names))])
+        return inside
+
+    def to_dict(self, domain: Domain) -> dict[str, list[str]]:
+        """Return the box by the labels of its cells."""
+        return {name: [domain[name].labels[cell] for cell in cells] for name, cells in self.sides}
 
 
 @dataclass(frozen=True)
@@ -151,7 +181,7 @@ class Domain:
             index = index * size + int(cell)
         return index
 
-    def encode(self, columns: Mapping[str, Any]) -> Codes:
+    def encode(self, columns: Mapping[str, Values]) -> Codes:
         """Return the flat cell of every row, from one column per attribute."""
         self.require_indexable()
         absent = [name for name in self.names if name not in columns]
@@ -193,7 +223,7 @@ class Domain:
         return document
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Domain:
+    def from_dict(cls, document: Mapping[str, object]) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
         attributes, reviewed, impossible = schema.from_dict(document)
         error = DomainError("schema: `impossible` cannot be understood; see the how-to")
@@ -207,3 +237,43 @@ class Domain:
     def from_yaml(cls, source: str | Path) -> Domain:
         """Read a schema from YAML (or JSON, which is YAML): a path, or text of several lines."""
         return cls.from_dict(schema.load_yaml(source))
+
+
+def read_box(declared: Box | Mapping[str, object], domain: Domain) -> Box:
+    """Read a box: for every name a list of values or labels, or `{from: …, below: …}`."""
+    if isinstance(declared, Box):
+        return declared
+    if not isinstance(declared, Mapping) or not declared:
+        raise InvalidParameter("impossible", declared, "must map attributes to values")
+    sides: dict[str, set[int]] = {}
+    for name, values in declared.items():
+        position, level = domain.find(name)
+        attribute = domain.attributes[position]
+        cells = _cells(level or attribute, values)
+        if level is not None:
+            cells = {cell for cell, group in enumerate(level.groups) if group in cells}
+        sides[attribute.name] = sides.get(attribute.name, cells) & cells
+    ordered = sorted(sides, key=domain.index)
+    return Box(tuple((name, tuple(sorted(sides[name]))) for name in ordered))
+
+
+def _cells(subject: Attribute | Level, values: object) -> set[int]:
+    if isinstance(values, Mapping):
+        return _interval(subject, values)
+    if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+        rule = "must be a list of values, or {from: …, below: …} for an ordered attribute"
+        raise InvalidParameter(f"impossible.{subject.name}", values, rule)
+    labels = subject.labels
+    return {labels.index(v) if v in labels else subject.locate(v) for v in values}
+
+
+def _interval(subject: Attribute | Level, values: Mapping[str, object]) -> set[int]:
+    if not isinstance(subject, Ordered) or not values or not set(values) <= {"from", "below"}:
+        rule = "may have `from` and `below` only, and only where the attribute is ordered"
+        raise InvalidParameter(f"impossible.{subject.name}", dict(values), rule)
+    first = subject.cells_below(values["from"]) if "from" in values else 0
+    declared = len(subject.declared_labels)
+    end = subject.cells_below(values["below"]) if "below" in values else declared
+    if first >= end:
+        raise InvalidParameter(f"impossible.{subject.name}", dict(values), "holds no cell")
+    return set(range(first, end))

@@ -13,9 +13,8 @@ from typing import Any
 
 import yaml
 
-from noisewright.domain.attribute import Attribute
+from noisewright.domain.attribute import Attribute, Level, to_members
 from noisewright.domain.categorical import Boolean, Categorical
-from noisewright.domain.levels import Level, to_members
 from noisewright.domain.ordered import Date, Numeric
 from noisewright.errors import (
     DomainError,
@@ -110,7 +109,9 @@ def _attribute_from_dict(entry: object) -> Attribute:
     return understood(lambda: _KINDS[kind](**values), error)
 
 
-def _mapping(document: object, where: str, needed: set[str], allowed: set[str]) -> Any:
+def _mapping(
+    document: object, where: str, needed: set[str], allowed: set[str]
+) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
         raise DomainError(f"schema: {where} must be a mapping with {', '.join(sorted(needed))}")
     unknown = [str(key) for key in document if key not in allowed]
@@ -138,7 +139,7 @@ class _Loader(yaml.SafeLoader):
         self._level = 0
         self._extents: dict[int, tuple[int, int]] = {}  # of nodes: characters meant, and levels
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node:
         """Compose a node and measure what it stands for, aliases written out."""
         self._level += 1
         self._check(1, self._level)
@@ -184,8 +185,8 @@ class _Loader(yaml.SafeLoader):
 class _Dumper(yaml.SafeDumper):
     """Quotes what either YAML version would read as something else than text."""
 
-    def ignore_aliases(self, data: Any) -> bool:
-        """Write repeated lists in full."""
+    def ignore_aliases(self, data: object) -> bool:
+        # Repeated lists are written in full.
         return True
 
 
@@ -202,7 +203,7 @@ for _name, (_pattern, _first) in _SCALARS.items():
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
 
 
-def _represent_list(dumper: _Dumper, items: list[Any]) -> yaml.Node:
+def _represent_list(dumper: _Dumper, items: list[object]) -> yaml.Node:
     """Write numbers and short lists in one line, mappings and long texts one to a line."""
     length = sum(len(str(item)) + 2 for item in items)
     texts = any(isinstance(item, str) for item in items)
@@ -250,6 +251,6 @@ def _file_text(path: Path) -> str:
         raise FileFormatError(f"cannot read {shown(str(path))}: {reason}") from None
 
 
-def dump_yaml(document: Any) -> str:
+def dump_yaml(document: object) -> str:
     """Write plain values as YAML that reads back to the same values."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96)

@@ -21,7 +21,7 @@ from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances
 from noisewright.central.gaussian.products import as_one_axis
 from noisewright.domain import Domain
-from noisewright.domain.zeros import Box
+from noisewright.domain.product import Box
 from noisewright.errors import DeclarationWarning, OutOfReach, shown
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Explicit, OnAttributes

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisewright.domain import arrow
+from noisewright.domain import columns
 from noisewright.domain.attribute import Storage
 from noisewright.tables.reading import read_as
 
@@ -33,7 +33,7 @@ def python_objects(series: Any) -> npt.NDArray[np.object_] | None:
     categories = getattr(kind, "categories", None)  # of pandas; those of polars are text
     if categories is not None and getattr(categories, "dtype", None) == np.dtype(object):
         native = native.astype(object)
-    elif not (arrow.is_untyped(native) or str(kind) == "Object"):
+    elif not (columns.is_untyped(native) or str(kind) == "Object"):
         return None
     objects: npt.NDArray[np.object_] = native.to_numpy()
     return objects
@@ -48,17 +48,19 @@ def read_objects(
     into one of objects by a single value, and the others must stay what they were.
     """
     if storage == "text":
-        return arrow.texts("", values)
+        return columns.texts("", values)
     written = [value if isinstance(value, str) else None for value in values]
     others = [None if isinstance(value, str) else value for value in values]
-    parsed = _parsed(connection, arrow.texts("", written), storage)
+    parsed = _parsed(connection, columns.texts("", written), storage)
     if storage == "date":
-        days = arrow.days("", others)
+        days = columns.days("", others)
         limit = _FARTHEST // _A_DAY["us"]
         ticks = np.clip(np.nan_to_num(days), -limit, limit).astype(np.int64) * _A_DAY["us"]
         read = pa.array(ticks, pa.int64(), mask=np.isnan(days)).cast(pa.timestamp("us"))
     else:
-        floats = arrow.numbers("", others) if storage == "number" else arrow.booleans("", others)
+        floats = (
+            columns.numbers("", others) if storage == "number" else columns.booleans("", others)
+        )
         read = pa.array(floats, pa.float64(), mask=np.isnan(floats))
     return pc.coalesce(read, parsed.cast(read.type))
 
