@@ -95,7 +95,6 @@ class LocalProblem:
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
         return self.workload.size
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
@@ -24,7 +23,7 @@ def plan_local(
     *,
     people: int | None = None,
     alpha: float | None = None,
-    **search: Any,
+    **search: object,
 ) -> LocalPlan:
     """The plan of the named mechanism, or of the one with the smallest worst-case variance.
 

@@ -26,13 +26,13 @@ def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBoun
     scheme = scheme_of(gram)  # a search sees the same numbers at every scale
     if scheme is not None:
         unit = float(scheme.eigenvalues.max()) or 1.0
-        found = SchemeBound(replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon).best()
-        yield off_the_total(workload, gram, unit * found / workload.size, "tables")
+        moment = SchemeBound(replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon).best()
+        yield off_the_total(workload, gram, unit * moment / workload.size, "tables")
     elif 2 < workload.size <= _ORDERED_CELLS and epsilon > _LEAST_EPSILON:
         m = gram.dense()
         unit = float(m.trace()) or 1.0
-        found = OrderedBound(m / unit, epsilon).best()
-        yield off_the_total(workload, gram, unit * found / workload.size, "order")
+        moment = OrderedBound(m / unit, epsilon).best()
+        yield off_the_total(workload, gram, unit * moment / workload.size, "order")
 
 
 def best_bound(workload: Workload, epsilon: float) -> LowerBound | None:

@@ -53,7 +53,6 @@ class Scheme:
 
     @cached_property
     def cells(self) -> int:
-        """Number of cells."""
         return round(float(self.valencies.sum()))
 
     @cached_property
@@ -64,19 +63,19 @@ class Scheme:
 
 def scheme_of(gram: Gram) -> Scheme | None:
     """The scheme of a family of tables or of parities, unless it is too large."""
-    found = _interactions(gram)
-    if found is None or prod(found.sizes) > _MOST_CELLS:
+    known = _interactions(gram)
+    if known is None or prod(known.sizes) > _MOST_CELLS:
         return None
     groups: list[tuple[int, ...]] = []
-    for attribute in range(len(found.sizes)):
-        home = next((g for g, group in enumerate(groups) if found.alike(group[0], attribute)), None)
+    for attribute in range(len(known.sizes)):
+        home = next((g for g, group in enumerate(groups) if known.alike(group[0], attribute)), None)
         if home is None:
             groups.append((attribute,))
         else:
             groups[home] = (*groups[home], attribute)
     if prod(len(group) + 1 for group in groups) > _MOST_CLASSES:
         return None
-    parts = [_hamming(len(group), found.sizes[group[0]]) for group in groups]
+    parts = [_hamming(len(group), known.sizes[group[0]]) for group in groups]
     degrees = product(*(range(len(group) + 1) for group in groups))
     blocks = [
         tuple(sorted(i for group, k in zip(groups, degree, strict=True) for i in group[:k]))
@@ -85,7 +84,7 @@ def scheme_of(gram: Gram) -> Scheme | None:
     return Scheme(
         _products([part[0] for part in parts]),
         _products([part[1] for part in parts]),
-        np.array([found.value(block) for block in blocks]),
+        np.array([known.value(block) for block in blocks]),
     )
 
 
@@ -280,7 +279,7 @@ class SchemeBound:
         s, seen = self.scheme, self._seen
         if not seen.any():
             return 0.0
-        found, lines = self._proof(seen.astype(float))
+        floor, lines = self._proof(seen.astype(float))
         pool, idle = np.empty((0, len(s.counts))), 0
         for _ in range(_ROUNDS):
             fresh = [self._gains[line.cells - 1] * line.spectrum / s.counts for line in lines]
@@ -289,12 +288,12 @@ class SchemeBound:
             pool, shares = pool[shares > 1e-9], shares[shares > 1e-9]
             held = np.where(seen, shares @ pool, 1.0)
             value, lines = self._proof(np.where(seen, s.eigenvalues / held**2, 0.0))
-            idle = 0 if value > found * (1 + _CLOSE) else idle + 1
-            found = max(found, value)
+            idle = 0 if value > floor * (1 + _CLOSE) else idle + 1
+            floor = max(floor, value)
             least = float(self._weights @ (1.0 / held[seen]))  # no kernel proves more
-            if found >= least * (1 - _CLOSE) or idle == _IDLE_ROUNDS:
+            if floor >= least * (1 - _CLOSE) or idle == _IDLE_ROUNDS:
                 break
-        return found
+        return floor
 
     @cached_property
     def _weights(self) -> FloatArray:

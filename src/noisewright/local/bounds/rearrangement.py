@@ -41,7 +41,6 @@ class OrderedBound:
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
         return len(self.gram)
 
     @cached_property
@@ -158,7 +157,7 @@ class OrderedBound:
         unit = 2 * r * likely / (n * (n + r * likely))
         point = np.append(np.full(len(self.steps), (_START / n) ** 0.5), 1.0)
         point[0] = 1.0
-        found = self.floor(np.eye(len(self.steps))[0], 0.0)
+        floor = self.floor(np.eye(len(self.steps))[0], 0.0)
         for sharpness in _SHARPNESS:
             try:
                 point = minimize(
@@ -171,8 +170,8 @@ class OrderedBound:
                 ).x
             except np.linalg.LinAlgError:
                 break  # a step beyond double precision: every point before it proves its floor
-            found = max(found, self.floor(point[:-1] ** 2, float(point[-1]) * unit))
-        return found
+            floor = max(floor, self.floor(point[:-1] ** 2, float(point[-1]) * unit))
+        return floor
 
 
 def _made_definite(kernel: FloatArray) -> FloatArray:

@@ -88,27 +88,34 @@ def contrast_limit(size: int, epsilon: float, high: int | None = None) -> float:
 
 def lower_bound(workload: Workload, epsilon: float, gram: Gram | None = None) -> LowerBound:
     """The bound for the uniform distribution, with the exact finite-n constant."""
-    n, gram = workload.size, gram or table_gram(workload)
-    limit = contrast_limit(n, check_epsilon(epsilon))
-    nuclear = centred_spectrum(gram).nuclear / n**0.5
-    spread = nuclear**2 / limit if limit > 0 else 0.0
-    return off_the_total(workload, gram, spread)
+    gram = gram or table_gram(workload)
+    return off_the_total(workload, gram, even_moment(gram, epsilon))
+
+
+def even_moment(gram: Gram, epsilon: float) -> float:
+    """Floor under the second moment off the total, for people spread evenly."""
+    limit = contrast_limit(gram.size, check_epsilon(epsilon))
+    nuclear = centred_spectrum(gram).nuclear / gram.size**0.5
+    return nuclear**2 / limit if limit > 0 else 0.0
 
 
 def off_the_total(
     workload: Workload, gram: Gram, moment: float, proof: str = "trace"
 ) -> LowerBound:
     """From a floor under the second moment, less that of the total, which is known."""
-    n = workload.size
-    together = gram.trace() / n
-    floor = rounded_down(moment, max(together - _mean_answer(gram), 0.0), together)
     return LowerBound(
         name=proof,
-        variance=floor,
-        mean_square=squared_norm(workload) / n,
-        size=n,
+        variance=variance_off_the_total(gram, moment),
+        mean_square=squared_norm(workload) / workload.size,
+        size=workload.size,
         queries=workload.queries,
     )
+
+
+def variance_off_the_total(gram: Gram, moment: float) -> float:
+    """Floor under the variance, from one under the second moment."""
+    together = gram.trace() / gram.size
+    return rounded_down(moment, max(together - _mean_answer(gram), 0.0), together)
 
 
 def _mean_answer(gram: Gram) -> float:
@@ -123,21 +130,25 @@ def prior_bound(
     workload: Workload, epsilon: float, prior: FloatArray, gram: Gram | None = None
 ) -> LowerBound:
     """The bound for any distribution π over types: a floor under the worst case only."""
-    m, weights = (gram or table_gram(workload)).dense(), np.asarray(prior, dtype=np.float64)
-    centred, limit = _centred(m, weights), sinh(check_epsilon(epsilon) / 2) ** 2
-    root = np.sqrt(weights)
-    values = np.linalg.eigvalsh(root[:, None] * centred * root)
-    nuclear = float(np.sqrt(lowered(values, float(np.diagonal(m) @ weights))).sum())
-    mean_square = max(float(weights @ np.diagonal(centred)), 0.0)
-    floor = rounded_down(nuclear**2 / limit, mean_square, float(weights @ np.diagonal(m)))
-    asked = float(weights @ workload.gram().diagonal())
+    weights = np.asarray(prior, dtype=np.float64)
     return LowerBound(
         name="prior",
-        variance=floor,
-        mean_square=asked,
+        variance=prior_variance(gram or table_gram(workload), epsilon, weights),
+        mean_square=float(weights @ workload.gram().diagonal()),
         size=workload.size,
         queries=workload.queries,
     )
+
+
+def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
+    """Floor under the mean variance of people distributed as π."""
+    m = gram.dense()
+    centred, limit = _centred(m, prior), sinh(check_epsilon(epsilon) / 2) ** 2
+    root, together = np.sqrt(prior), float(np.diagonal(m) @ prior)
+    values = np.linalg.eigvalsh(root[:, None] * centred * root)
+    nuclear = float(np.sqrt(lowered(values, together)).sum())
+    mean_square = max(float(prior @ np.diagonal(centred)), 0.0)
+    return rounded_down(nuclear**2 / limit, mean_square, together)
 
 
 def optimised_prior(

@@ -59,14 +59,14 @@ def _parts(problem: LocalProblem, asked: Questions) -> Parts:
 
 def _by_table(asked: Questions, sizes: tuple[int, ...]) -> dict[Block, Workload]:
     """What is asked of every table, as one workload on its cells."""
-    found: dict[Block, list[Workload]] = {}
+    by_table: dict[Block, list[Workload]] = {}
     for term in terms(asked, sizes):
         if term.attributes:
             plain = term.inner if term.weight == 1.0 else Weighted(term.weight, term.inner)
-            found.setdefault(term.attributes, []).append(plain)
+            by_table.setdefault(term.attributes, []).append(plain)
     return {
         table: parts[0] if len(parts) == 1 else Stack(tuple(parts))
-        for table, parts in found.items()
+        for table, parts in by_table.items()
     }
 
 

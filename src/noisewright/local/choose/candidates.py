@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
@@ -85,7 +84,7 @@ def compare_local(
     privacy: Privacy,
     domain: Domain | None = None,
     alpha: float = ALPHA,
-    **search: Any,
+    **search: object,
 ) -> list[LocalComparison]:
     """All local mechanisms, fewest people first; those that do not apply come last."""
     asked = narrowed(asked)

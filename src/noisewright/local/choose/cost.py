@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,7 @@ class LocalComparison:
             seconds=seconds,
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The figures scripts rely on."""
         figures = {name: value for name, value in asdict(self).items() if name != "refusal"}
         return figures | {"bound_class": self.bound_class}
@@ -91,7 +90,7 @@ class LocalForecast:
     max: float
     worst_rmse: float
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """The figures that fit on a line."""
         names = ("people", "rmse", "max", "worst_rmse")
         return {name: getattr(self, name) for name in names}

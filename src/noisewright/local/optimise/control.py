@@ -46,12 +46,10 @@ class Control:
 
     @property
     def seconds(self) -> float:
-        """Time since the start."""
         return time.perf_counter() - self.started
 
     @property
     def expired(self) -> bool:
-        """Whether the time limit has passed."""
         return self.time_limit is not None and self.seconds >= self.time_limit
 
     @property
@@ -64,7 +62,6 @@ class Control:
         return variance / self.floor if self.floor > 0 else float("inf")
 
     def met(self, variance: float) -> bool:
-        """Whether the target is reached."""
         return self.target_ratio is not None and self.ratio(variance) <= self.target_ratio
 
     def step(self, stage: str, variance: float) -> bool:

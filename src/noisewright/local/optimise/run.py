@@ -18,7 +18,7 @@ from noisewright.local.mechanism import Search
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.kept import Cache, Checkpoint, default_folder, fingerprint
 from noisewright.local.optimise.optimised import Optimised
-from noisewright.local.optimise.task import GramOnly, Task
+from noisewright.local.optimise.task import Task
 from noisewright.local.optimise.ways import Structure, Way, never_worse, preset, search, seeing_all
 from noisewright.local.strategy import Arrays, Strategy
 from noisewright.parallel import one_thread_if_small
@@ -123,7 +123,7 @@ def _result(
         objective=task.objective,
         value=task.unit * max(value, 0.0),
         lower_bound=task.unit * task.floor,
-        certificate=task.bound if task.floor > 0 else None,
+        certificate=task.certificate,
         status=status,
         iterations=control.iterations,
         seconds=control.seconds,
@@ -164,7 +164,7 @@ def _for_norm(
     """The best strategy met while weights and strategy are found in turn."""
     task = Task.of(workload, epsilon, "average", chosen.prior)
     asked, norm = task.workload, chosen.norm
-    if isinstance(asked, GramOnly):
+    if asked is None:
         raise InvalidParameter("norm", norm, "needs the queries themselves", "give the workload")
     limit = None if chosen.time_limit is None else chosen.time_limit / 15
     effort = chosen.effort if asked.size <= _QUICK_SIZE else "low"

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.grams import normalised, table_gram
 from noisewright.local.analysis.offsets import without_offsets
-from noisewright.local.bounds.trace import LowerBound, lower_bound, prior_bound
+from noisewright.local.bounds.trace import even_moment, prior_variance, variance_off_the_total
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.listed.matrix import check_prior
 from noisewright.local.strategy import Strategy
+from noisewright.solution import BoundClass, Certificate
 from noisewright.workload.atoms import Explicit
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import DenseGram, Gram
 
 OBJECTIVES = ("worst", "average")
@@ -24,46 +25,14 @@ _BLOCK_ENTRIES = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class GramOnly(Workload):
-    """A workload of which only the Gram matrix and the number of queries are known."""
-
-    matrix: Gram
-    count: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
-        return self.count, self.matrix.size
-
-    def gram(self) -> Gram:
-        """The Gram matrix itself."""
-        return self.matrix
-
-    def matvec(self, x: Array) -> Array:
-        """Not known."""
-        raise InvalidParameter("workload", "Gram matrix", "has no queries to answer", "give them")
-
-    def rmatvec(self, y: Array) -> Array:
-        """Not known."""
-        return self.matvec(y)
-
-    def text(self) -> str:
-        """A description; it does not parse."""
-        return f"gram:{self.matrix.size}"
-
-    def label(self, row: int) -> str:
-        """Numbers only."""
-        return f"query {row}"
-
-
-@dataclass(frozen=True, eq=False)
 class Task:
     """A workload, a budget, and the error that counts: worst case, average, or under a prior.
 
-    A search sees the Gram matrix at one scale for all: `value` and `floor` are in units of `unit`.
+    The queries are None where only their Gram matrix is known. A search sees it at one scale for
+    all: `value` and `floor` are in units of `unit`.
     """
 
-    workload: Workload
+    workload: Workload | None
     gram: Gram
     epsilon: float
     objective: str
@@ -80,39 +49,41 @@ class Task:
         query_weights: npt.ArrayLike | None = None,
     ) -> Task:
         """Check and complete what was asked."""
-        if isinstance(workload, Gram):
-            workload = GramOnly(workload, workload.size)
-        elif not isinstance(workload, Workload):
-            workload = Explicit(np.asarray(workload, dtype=np.float64))
         if objective not in OBJECTIVES:
             raise InvalidParameter(
                 "objective", objective, f"must be one of {', '.join(OBJECTIVES)}", "try 'worst'"
             )
-        gram: Gram
-        if query_weights is not None:
-            gram = weighted_gram(workload, np.asarray(query_weights, dtype=np.float64))
-            workload = GramOnly(gram, workload.queries)
-        elif isinstance(workload, GramOnly):
-            gram = workload.matrix
+        asked: Workload | None = None
+        if isinstance(workload, Gram):
+            gram = workload
+            if query_weights is not None:
+                rule = "need the queries themselves"
+                raise InvalidParameter("query_weights", "given", rule, "give the workload")
         else:
-            gram = table_gram(workload)
+            queries = (
+                workload
+                if isinstance(workload, Workload)
+                else Explicit(np.asarray(workload, dtype=np.float64))
+            )
+            if query_weights is None:
+                asked, gram = queries, table_gram(queries)
+            else:
+                gram = weighted_gram(queries, np.asarray(query_weights, dtype=np.float64))
         checked = None
         if prior is not None:
-            checked = check_prior(np.asarray(prior, dtype=np.float64), workload.size)
+            checked = check_prior(np.asarray(prior, dtype=np.float64), gram.size)
             objective = "prior"
         unit, gram = normalised(gram)
-        return cls(workload, gram, check_epsilon(epsilon), objective, checked, unit)
+        return cls(asked, gram, check_epsilon(epsilon), objective, checked, unit)
 
     @property
     def size(self) -> int:
-        """Number of types."""
         return self.gram.size
 
     @property
     def queries(self) -> Workload:
         """What must be within reach: the queries, or rows that span the same."""
-        asked = self.workload
-        return Explicit(self.gram.dense()) if isinstance(asked, GramOnly) else asked
+        return Explicit(self.gram.dense()) if self.workload is None else self.workload
 
     def keeps(self, strategy: Strategy) -> bool:
         """Whether a strategy is over the cells asked and keeps the budget, by its exact chances."""
@@ -142,7 +113,7 @@ class Task:
     def reached(self, strategy: Strategy) -> bool:
         """Whether all queries are answered, also those that vanish beside others in the Gram."""
         asked = self.workload
-        if isinstance(asked, GramOnly) or asked.queries * asked.size > _BLOCK_ENTRIES:
+        if asked is None or asked.queries * asked.size > _BLOCK_ENTRIES:
             return True
         try:
             strategy.check_reach(without_offsets(asked) if strategy.lists_cells else asked)
@@ -151,20 +122,22 @@ class Task:
         return True
 
     @cached_property
-    def bound(self) -> LowerBound | None:
-        """What proves a floor under it; None where nothing does at this size."""
-        try:
-            if self.prior is not None:
-                asked = GramOnly(self.gram, 1)
-                return prior_bound(asked, self.epsilon, self.prior, self.gram)
-            return lower_bound(self.workload, self.epsilon, self.gram)
-        except TooLarge:
-            return None
-
-    @property
     def floor(self) -> float:
         """The lower bound under it; zero where none is known."""
-        return 0.0 if self.bound is None else max(self.bound.variance, 0.0)
+        try:
+            if self.prior is not None:
+                return max(prior_variance(self.gram, self.epsilon, self.prior), 0.0)
+            moment = even_moment(self.gram, self.epsilon)
+            return max(variance_off_the_total(self.gram, moment), 0.0)
+        except TooLarge:
+            return 0.0
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What proves it."""
+        name = "trace" if self.prior is None else "prior"
+        known = Certificate(name=name, bound_class=BoundClass.UNBIASED)
+        return known if self.floor > 0 else None
 
 
 def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:

@@ -156,9 +156,9 @@ def generate(
         # Workloads of few queries fall slowly: they get as many rounds again while it pays.
         if done or stalled == 3 or (step >= rounds and gain < _WORTH_ROUNDS):
             break
-        kept = _heaviest(priced.design, objective.prior)
-        fresh = _proposals(kept.patterns, priced, objective, rng)
-        patterns = np.concatenate([kept.patterns, fresh])
+        heavy = _heaviest(priced.design, objective.prior)
+        fresh = _proposals(heavy.patterns, priced, objective, rng)
+        patterns = np.concatenate([heavy.patterns, fresh])
         design = Design(patterns, np.ones(len(patterns)), design.epsilon).merged()
         objective = replace(
             objective, prior=_mixed(objective.prior, answer.prior, 1.0 / (4.0 + step / 2))
@@ -214,6 +214,6 @@ def _proposals(
     epsilon = priced.design.epsilon
     shaken = patterns ^ (rng.random(patterns.shape) < 2.0 / n)
     starts = np.concatenate([shaken, spectral_patterns(factor, epsilon, 2 * n, rng)])
-    found, worth = improve(starts, priced.quadratic, priced.prices, objective.prior, epsilon)
+    better, worth = improve(starts, priced.quadratic, priced.prices, objective.prior, epsilon)
     best = np.argsort(-worth)[: _FRESH_PER_CELL * n]
-    return found[best[worth[best] > 1e-6 * priced.value]]
+    return better[best[worth[best] > 1e-6 * priced.value]]

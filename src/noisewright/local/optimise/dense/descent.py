@@ -159,7 +159,6 @@ class Chart:
         return positions, weights
 
     def strategy(self, x: FloatArray) -> FloatArray:
-        """The matrix at a point."""
         positions, weights = self.positions(x)
         return np.asarray(weights[:, None] * (1.0 + expm1(self.epsilon) * positions))
 
@@ -174,15 +173,15 @@ class Chart:
         slope = expm1(self.epsilon)
         relative = 1.0 + slope * positions
         try:
-            found = objective.evaluate(weights[:, None] * relative)
+            here = objective.evaluate(weights[:, None] * relative)
         except np.linalg.LinAlgError:
             return float("inf"), np.empty(0)
         free = (positions > 0.0) & (positions < 1.0)
         share = weights @ free
-        masked = np.einsum("o,ou,ou->u", weights, found.gradient, free)
-        mean = np.where(share > 0, masked, found.gradient.mean(axis=0))
+        masked = np.einsum("o,ou,ou->u", weights, here.gradient, free)
+        mean = np.where(share > 0, masked, here.gradient.mean(axis=0))
         mean /= np.where(share > 0, share, 1.0)
-        reduced = found.gradient
+        reduced = here.gradient
         reduced -= mean
         by_weight = np.einsum("ou,ou->o", reduced, relative)
         reduced *= free
@@ -193,8 +192,8 @@ class Chart:
         gradient = np.concatenate(
             [reduced.ravel(), by_log / self._row_scale, [by_sum / self._sum_scale]]
         )
-        gradient /= found.value
-        return log(found.value), gradient
+        gradient /= here.value
+        return log(here.value), gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,11 +224,11 @@ def descend(
         length = iterations - done
         if worst_case:
             length = iterations // 2 if done == 0 else min(_SEGMENT, length)
-        found = _segment(chart, objective, x, max(length, 1), memory, control)
-        x, done = found.point, done + max(found.iterations, 1)
-        if control.met(objective.variance(float(np.exp(found.value)))):
+        minimum = _segment(chart, objective, x, max(length, 1), memory, control)
+        x, done = minimum.point, done + max(minimum.iterations, 1)
+        if control.met(objective.variance(float(np.exp(minimum.value)))):
             break
-        if found.converged and not worst_case:
+        if minimum.converged and not worst_case:
             break
         if worst_case and done < iterations and not control.expired:
             objective = replace(

@@ -69,7 +69,6 @@ class Design:
         return np.asarray(1.0 + expm1(self.epsilon) * self.patterns)
 
     def chances(self) -> FloatArray:
-        """The strategy matrix."""
         return np.asarray(self.weights[:, None] * self.relative)
 
     def merged(self) -> Design:
@@ -159,7 +158,6 @@ class Types:
 
     @property
     def count(self) -> int:
-        """Number of groups."""
         return len(self.first)
 
     def merged_gram(self, gram: FloatArray) -> FloatArray:

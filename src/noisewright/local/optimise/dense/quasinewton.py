@@ -54,13 +54,13 @@ def minimise(
             pairs.clear()
             direction = _direction(gradient, pairs)
             slope = float(gradient @ direction)
-        found = _line_search(function, x, value, direction, slope)
-        if found is None:
+        taken = _line_search(function, x, value, direction, slope)
+        if taken is None:
             if not pairs:
                 return Minimum(x, value, iteration, True)
             pairs.clear()  # a stale model of the curvature: once more along the gradient
             continue
-        new_x, new_value, new_gradient = found
+        new_x, new_value, new_gradient = taken
         step, change = new_x - x, new_gradient - gradient
         product = float(step @ change)
         if product > _CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(change)):

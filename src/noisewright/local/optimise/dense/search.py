@@ -49,8 +49,8 @@ class Effort:
 
     def rows(self, cells: int) -> int:
         """Number of rows under descent, besides one for every cell."""
-        wanted = max(int(self.rows_per_cell * cells), 32)
-        return max(min(wanted, self.entries // cells), cells // 4)
+        rows = max(int(self.rows_per_cell * cells), 32)
+        return max(min(rows, self.entries // cells), cells // 4)
 
 
 def search(
@@ -69,14 +69,14 @@ def search(
     """
     n = len(gram)
     objective = Objective(gram, prior)
-    saved, told = saved_design(state, n, epsilon), saved_prior(state, n)
-    if saved is not None and told is not None:
-        design, objective = saved, replace(objective, prior=told)
+    saved, earlier_prior = saved_design(state, n, epsilon), saved_prior(state, n)
+    if saved is not None and earlier_prior is not None:
+        design, objective = saved, replace(objective, prior=earlier_prior)
     else:
         design, objective = _descended(objective, epsilon, worst_case, effort, rng, control, state)
     if n <= effort.generate_up_to and not control.expired and not _met(design, objective, control):
-        found = generate(design, objective, effort.rounds, rng, control, worst_case)
-        design, objective = (design, objective) if found is None else found
+        better = generate(design, objective, effort.rounds, rng, control, worst_case)
+        design, objective = (design, objective) if better is None else better
     if worst_case:
         q = design.chances()
         moved = replace(objective, prior=saddle_prior(objective, q))
@@ -102,11 +102,11 @@ def _descended(
     state: Arrays | None,
 ) -> tuple[Design, Objective]:
     cells = len(objective.gram)
-    saved, told = saved_descent(state, cells), saved_prior(state, cells)
-    if saved is not None and told is not None:
+    saved, prior = saved_descent(state, cells), saved_prior(state, cells)
+    if saved is not None and prior is not None:
         # Entries at their bounds have no slope; a start a little inside lets all of them move.
         start = 0.02 + 0.96 * saved[0], saved[1]
-        objective = replace(objective, prior=told)
+        objective = replace(objective, prior=prior)
     else:
         rows = effort.rows(cells)
         start = dense_start(objective.centred, epsilon, rows, rng)
@@ -124,7 +124,7 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
     positions, weights = descent.positions, descent.weights
     slope = np.expm1(epsilon)
     before = objective.evaluate(weights[:, None] * (1 + slope * positions)).value
-    found: list[tuple[float, Design]] = []
+    designs: list[tuple[float, Design]] = []
     for steps in _LEVELS:
         if steps > 1 and not _fits(np.round(positions * steps), positions.shape[1]):
             break
@@ -132,12 +132,12 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
         if near is None:
             continue
         value = objective.evaluate(near.chances()).value
-        found.append((value, near))
+        designs.append((value, near))
         if value <= before * (1 + _ROUNDING_LOSS):
             break
-    if not found:
+    if not designs:
         return split(positions, weights, epsilon)
-    return min(found, key=lambda pair: pair[0])[1]
+    return min(designs, key=lambda pair: pair[0])[1]
 
 
 def _rounded(

@@ -13,6 +13,7 @@ from functools import singledispatch
 import numpy as np
 
 from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.transform.walsh import is_power_of_two
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import (
@@ -28,9 +29,7 @@ from noisewright.workload.gram import (
     XorGram,
 )
 
-DENSE_SIZE = 4096
-AVERAGED_SIZE = 1024
-"""Largest matrix of unknown form that is averaged over translates, to see what that loses."""
+_AVERAGED_SIZE = 1024  # largest matrix of unknown form whose loss by averaging is looked at
 
 _TOLERANCE = 1e-9
 
@@ -64,7 +63,7 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
     """χ*Mχ/n at the kept characters: all that an invariant strategy's average error depends on."""
     known = decompose(gram, group)
     if known is None:
-        if gram.size > AVERAGED_SIZE:
+        if gram.size > _AVERAGED_SIZE:
             return None
         return _energies_of(_average_column(gram.dense(), group), group)
     energies = known.eigenvalues.copy()
@@ -76,8 +75,7 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
 
 def possible_groups(gram: Gram) -> list[Translations]:
     """Groups of translations that may leave the matrix unchanged, likeliest first."""
-    found = [Translations(sizes) for sizes in _possible_sizes(gram)]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(map(Translations, _possible_sizes(gram))))
 
 
 def _possible_sizes(gram: Gram) -> list[tuple[int, ...]]:
@@ -190,9 +188,8 @@ def _(gram: ScaledGram, group: Translations) -> Decomposition | None:
 
 @_decompose.register
 def _(gram: SumGram, group: Translations) -> Decomposition | None:
-    found = [decompose(part, group) for part in gram.parts]
-    parts = [part for part in found if part is not None]
-    if len(parts) < len(found):
+    parts = [part for one in gram.parts if (part := decompose(one, group)) is not None]
+    if len(parts) < len(gram.parts):
         return None
     return Decomposition(
         np.asarray(sum(part.eigenvalues for part in parts)),
@@ -216,7 +213,7 @@ def _(gram: KronGram, group: Translations) -> Decomposition | None:
         part = decompose(factor, own)
         if part is None or part.ramp or not part.whole:
             return None
-        tensors.append(_all_characters(part.eigenvalues, own))
+        tensors.append(own.everywhere(part.eigenvalues))
         rest = rest[taken:]
     if rest:
         return None
@@ -224,11 +221,3 @@ def _(gram: KronGram, group: Translations) -> Decomposition | None:
     for tensor in tensors[1:]:
         full = np.multiply.outer(full, tensor)
     return Decomposition(full.reshape(group.sizes)[..., : group.shape[-1]].ravel())
-
-
-def _all_characters(eigenvalues: FloatArray, group: Translations) -> FloatArray:
-    """Eigenvalues at all characters, from those at the kept ones."""
-    column = group.backward(
-        eigenvalues[None].astype(complex) if not group.binary else eigenvalues[None]
-    )[0]
-    return np.asarray(np.fft.fftn(column.reshape(group.sizes)).real)

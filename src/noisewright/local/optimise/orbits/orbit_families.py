@@ -63,12 +63,10 @@ class Family:
 
     @property
     def shares(self) -> FloatArray:
-        """Chance of each orbit."""
         return np.asarray(self.masses / UNIT)
 
     @property
     def reports(self) -> int:
-        """Number of reports of all orbits of the family."""
         return int(self.patterns.size)
 
 

@@ -74,9 +74,9 @@ def search_orbits(
     generated = generate_orbits(problem, effort, rng, control, earlier)
     written = _reweighted(problem, _written_out(problem, generated, effort, rng))
     limit = effort.orbits(problem.group.cells)
-    wanted = _class_value(problem, generated)
+    aim = _class_value(problem, generated)
     enough = limit > len(problem.classes.sizes)
-    close = problem.value(written.eigenvalues) <= wanted * (1 + _WRITING_LOSS)
+    close = problem.value(written.eigenvalues) <= aim * (1 + _WRITING_LOSS)
     if (enough and close) or control.expired:
         return written
     starts = [written]
@@ -152,7 +152,7 @@ def random_juntas(problem: SymmetricProblem, rows: int, rng: np.random.Generator
     attributes never meet: at 512 cells and ε = 1, 3-way marginals go from ratio 1.2 to 1.01.
     """
     sizes = problem.group.sizes
-    found = np.empty((rows, problem.group.cells), dtype=bool)
+    juntas = np.empty((rows, problem.group.cells), dtype=bool)
     for row in range(rows):
         axes = rng.choice(len(sizes), rng.integers(1, min(len(sizes), _LARGEST_JUNTA) + 1), False)
         shape = [size if axis in axes else 1 for axis, size in enumerate(sizes)]
@@ -161,8 +161,8 @@ def random_juntas(problem: SymmetricProblem, rows: int, rng: np.random.Generator
         count = int(np.clip(rng.binomial(cells, share), 1, max(cells - 1, 1)))
         junta = np.zeros(cells, dtype=bool)
         junta[rng.permutation(cells)[:count]] = True
-        found[row] = np.broadcast_to(junta.reshape(shape), sizes).ravel()
-    return found
+        juntas[row] = np.broadcast_to(junta.reshape(shape), sizes).ravel()
+    return juntas
 
 
 def _proposals(
@@ -219,8 +219,8 @@ def _written_out(
 
     A pattern of few attributes has few reports, so that many of its images fit.
     """
-    wanted = _class_value(problem, orbits)
-    if problem.value(orbits.eigenvalues) <= wanted * (1 + _WRITING_LOSS):
+    aim = _class_value(problem, orbits)
+    if problem.value(orbits.eigenvalues) <= aim * (1 + _WRITING_LOSS):
         return orbits
     sizes, n = problem.group.sizes, problem.group.cells
     heavy = np.argsort(-orbits.shares)[: max(effort.orbits(n) // 4, 1)]
@@ -250,8 +250,8 @@ def _reweighted(problem: SymmetricProblem, orbits: Orbits) -> Orbits:
     shares, _ = best_shares(orbits.information[:, needed], problem.weights[needed])
     kept = shares > 1e-4 / len(shares)
     trimmed = shares[kept] / shares[kept].sum()
-    found = Orbits(problem.group, orbits.patterns[kept], trimmed, orbits.epsilon)
-    return found if problem.value(found.eigenvalues) < before else orbits
+    result = Orbits(problem.group, orbits.patterns[kept], trimmed, orbits.epsilon)
+    return result if problem.value(result.eigenvalues) < before else orbits
 
 
 # --- cells flipped ------------------------------------------------------------------------------
@@ -261,17 +261,13 @@ class EigenvalueProblem(Protocol):
     """A function of the eigenvalues of invariant information, to be made small."""
 
     @property
-    def group(self) -> Translations:
-        """Translations under which the information is invariant."""
-        ...
+    def group(self) -> Translations: ...
 
     @property
-    def epsilon(self) -> float:
-        """The privacy budget."""
-        ...
+    def epsilon(self) -> float: ...
 
     def value(self, eigenvalues: FloatArray) -> float:
-        """What is minimised; infinite where something needed is not seen."""
+        """What is made small; infinite where something needed is not seen."""
         ...
 
     def gains(self, eigenvalues: FloatArray) -> FloatArray:

@@ -42,7 +42,7 @@ class Automorphisms:
     @classmethod
     def of(cls, group: Translations, energies: FloatArray) -> Automorphisms:
         """The symmetries of the matrix with these eigenvalues at the kept characters."""
-        tensor = _full(group, energies)
+        tensor = group.everywhere(energies)
         tolerance = _TOLERANCE * float(np.abs(tensor).max(initial=1e-300))
         free = tuple(_is_free(tensor, axis, tolerance) for axis in range(tensor.ndim))
         blocks = _blocks(tensor, tolerance)
@@ -60,23 +60,6 @@ class Automorphisms:
             if free and sizes[axis] > 2:
                 work = np.take(work, rng.permutation(sizes[axis]), axis=axis + 1)
         return np.ascontiguousarray(work).reshape(patterns.shape)
-
-
-def _full(group: Translations, energies: FloatArray) -> FloatArray:
-    """Eigenvalues at all characters, as a tensor, from those at the kept ones."""
-    kept = energies.reshape(group.shape)
-    if group.binary:
-        return kept
-    full = np.empty(group.sizes)
-    half = group.shape[-1]
-    full[..., :half] = kept
-    rest = group.sizes[-1] - half
-    if rest:
-        opposite = kept[..., 1 : rest + 1][..., ::-1]
-        for axis in range(kept.ndim - 1):
-            opposite = np.take(opposite, -np.arange(group.sizes[axis]), axis=axis)
-        full[..., half:] = opposite
-    return full
 
 
 def _is_free(tensor: FloatArray, axis: int, tolerance: float) -> bool:
@@ -160,7 +143,6 @@ class SymmetricProblem:
 
     @cached_property
     def automorphisms(self) -> Automorphisms:
-        """Symmetries beyond translations."""
         return Automorphisms.of(self.group, self.energies)
 
     @cached_property

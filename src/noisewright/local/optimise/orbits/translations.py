@@ -76,6 +76,17 @@ class Translations:
         full = fft.irfftn(spectrum.reshape(-1, *self.shape), s=self.sizes, axes=axes)
         return np.asarray(full.reshape(len(spectrum), -1))
 
+    def everywhere(self, kept: FloatArray) -> FloatArray:
+        """Eigenvalues at all characters, as a tensor, from those at the kept ones."""
+        tensor = kept.reshape(self.shape)
+        rest = self.sizes[-1] - self.shape[-1]
+        if not rest:
+            return tensor
+        opposite = tensor[..., 1 : rest + 1][..., ::-1]
+        for axis, size in enumerate(self.sizes[:-1]):
+            opposite = np.take(opposite, -np.arange(size), axis=axis)
+        return np.concatenate([tensor, opposite], axis=-1)
+
     def power(self, x: FloatArray) -> FloatArray:
         """Squared modulus of the coefficients of the rows of `x`."""
         return squared_modulus(self.forward(x))
