@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from noisewright.display import Shown
 from noisewright.errors import Contradiction
 
 SLACK = 1e-9
@@ -81,7 +82,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Solution:
+class Solution(Shown):
     """The best that was found, and what no method of the certificate's class goes below.
 
     Without a certificate no bound is known and `lower_bound` is zero. A value below its bound is a
@@ -123,6 +124,10 @@ class Solution:
     def converged(self) -> bool:
         """Whether nothing cut the search short."""
         return self.status not in (Status.ITERATION_LIMIT, Status.TIME_LIMIT)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        gap = ("gap", f"{self.gap:.1e}") if self.certificate else ("lower bound", "not known")
+        return [("value", f"{self.value:.6g}"), gap, ("status", self.status)]
 
     @property
     def explanation(self) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.display import Shown
 from noisewright.errors import DomainError, InvalidParameter
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Attribute(ABC):
+class Attribute(Shown, ABC):
     """One column of the table, cut into declared cells.
 
     Values outside the declared ones follow `outside`:
@@ -137,6 +138,10 @@ class Attribute(ABC):
         if self.other in level.labels:
             raise self.refuse("other", self.other, f"must differ from the labels of {level.name!r}")
         return Level(level.name, labels, (*level.groups, level.size))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        rules = [("outside", self.outside), ("missing", str(self.missing))]
+        return [("name", self.name), ("cells", f"{self.size:,}"), *rules]
 
     def refuse(self, field: str, value: object, rule: str, remedy: str = "") -> InvalidParameter:
         """Return the error for a declared field that breaks its rule."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.display import Shown, counted
 from noisewright.domain import schema
 from noisewright.domain.attribute import Attribute, Codes, Level, Values
 from noisewright.domain.ordered import Ordered
@@ -56,7 +57,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Domain:
+class Domain(Shown):
     """Publicly known attributes of a table in which one row is one person.
 
     `reviewed` is false for a draft made by looking at data. A draft can be read and edited, but
@@ -97,6 +98,11 @@ class Domain:
     def size(self) -> int:
         """The number of cells, an exact Python integer however large."""
         return math.prod(self.shape)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        attributes = ", ".join(f"{a.name} ({a.size:,})" for a in self.attributes)
+        state = [] if self.reviewed else [("reviewed", "no: a draft")]
+        return [("attributes", attributes), ("cells", counted(self.size)), *state]
 
     def __len__(self) -> int:
         return len(self.attributes)

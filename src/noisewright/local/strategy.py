@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
 from noisewright.local.randomizer.batch import IntArray as IntArray
@@ -55,7 +56,7 @@ _BLOCK_ENTRIES = 2**22
 _KNOWN_TOTAL = 1e-12  # variance of the total, per person, that is rounding
 
 
-class Strategy(ABC):
+class Strategy(Shown, ABC):
     """An ε-LDP way to report a type out of `size`, and to learn the histogram from reports."""
 
     kind: ClassVar[str]
@@ -64,6 +65,10 @@ class Strategy(ABC):
     epsilon: float
     size: int
     delta: float = 0.0
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [("kind", self.kind), ("cells", f"{self.size:,}"), ("epsilon", f"{self.epsilon:g}")]
+        return [*facts, ("delta", f"{self.delta:g}")] if self.delta else facts
 
     # --- the client ---------------------------------------------------------------------------
 

@@ -72,6 +72,10 @@ class ApproximateNorm(Solution):
     factorization: Factorization
     certificate: Witness
 
+    def _facts(self) -> list[tuple[str, str]]:
+        asked = ("workload", self.workload.brief()), ("entrywise", f"{self.entrywise:g}")
+        return [*asked, *super()._facts()]
+
     def __post_init__(self) -> None:
         """No approximation outside its box survives, nor a bound that its witness does not prove.
 

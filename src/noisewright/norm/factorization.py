@@ -104,6 +104,9 @@ class Factorization(Part):
     norm: float
     neighbours: str
 
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("workload", self.workload.brief()), ("norm", f"{self.norm:g}"), *super()._facts()]
+
     def __post_init__(self) -> None:
         """No result survives that contradicts its bound or does not multiply back."""
         super().__post_init__()

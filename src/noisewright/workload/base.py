@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.display import Shown, counted
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.linear import LinearMap, Neighbours, check_neighbours, check_order
 from noisewright.workload.tensor import DENSE_LIMIT, Array, FloatArray
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from noisewright.workload.structure import Structure
 
 
-class Workload(LinearMap):
+class Workload(Shown, LinearMap):
     """A set of linear queries over the cells of a domain.
 
     Cells are in C order: the last attribute runs fastest. Vectors may be `(size,)` or `(size, k)`;
@@ -119,8 +120,9 @@ class Workload(LinearMap):
     def __str__(self) -> str:
         return self.text()
 
-    def __repr__(self) -> str:
-        return f"<Workload {self.brief()}: {self.queries} queries over {self.size} cells>"
+    def _facts(self) -> list[tuple[str, str]]:
+        counts = ("queries", counted(self.queries)), ("cells", counted(self.size))
+        return [("workload", self.brief()), *counts]
 
 
 LARGEST_SIZE = 10**18

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.display import Shown
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.local.reading import whole
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
@@ -39,7 +40,7 @@ def _nothing() -> dict[str, int]:
 
 
 @dataclass(eq=False)
-class Aggregate:
+class Aggregate(Shown):
     """Statistics of the reports of one plan.
 
     With `groups` above one, each report goes to a group drawn at random, for estimates that a few
@@ -64,6 +65,11 @@ class Aggregate:
             )
         self.tally = np.zeros((self.groups, self.format.collector.counters), dtype=np.int64)
         self.group_people = np.zeros(self.groups, dtype=np.int64)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        aside = sum(self.set_aside.values())
+        counts = ("people", f"{self.people:,}"), ("set aside", f"{aside:,}")
+        return [("plan", self.format.name), *counts]
 
     @property
     def people(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.local.randomizer.batch import check_values
@@ -18,11 +19,14 @@ from noisewright.workload.base import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Client:
+class Client(Shown):
     """Randomises values with the operating system's randomness; holds nothing about anybody."""
 
     format: ReportFormat
     domain: Domain | None = None
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [*self.format.strategy._facts(), ("report", f"{self.format.length:,} bytes")]
 
     def randomize(self, value: Any) -> bytes:
         """One report, ready to be sent.
