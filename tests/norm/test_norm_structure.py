@@ -17,7 +17,7 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.factorization import Settings
 from noisewright.norm.numeric import solve_numerically
 from noisewright.norm.problems import DenseProblem
-from noisewright.norm.rowwise import RowwiseProblem, eigen, weighted_gram
+from noisewright.norm.rowwise import RowwiseProblem, eigen
 from noisewright.norm.solver import solve
 from noisewright.solution import Status
 from noisewright.workload import Explicit
@@ -155,7 +155,7 @@ def test_a_million_cells_by_transform() -> None:
 def test_rows_are_never_needed(text: str, norm: float) -> None:
     asked = nw.workload(text)
     matrix, a = asked.dense(), RNG.random(asked.queries)
-    np.testing.assert_allclose(weighted_gram(asked, a), matrix.T @ (a[:, None] * matrix))
+    np.testing.assert_allclose(asked.weighted_gram(a), matrix.T @ (a[:, None] * matrix))
     plan = Settings(norm, 1e-7, 3000)
     implicit = solve_numerically(asked, RowwiseProblem(asked), plan).value
     dense = solve_numerically(Explicit(matrix), DenseProblem(matrix), plan).value

@@ -7,7 +7,6 @@ import pytest
 
 from noisewright.errors import InvalidParameter
 from noisewright.workload import workload
-from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.structure import (
     Structure,
     interactions,
@@ -136,7 +135,7 @@ def test_quadratic_forms_match_the_matrix(text: str) -> None:
     w, m = workload(text), matrix(text)
     root = np.random.default_rng(6).normal(size=(w.size, w.size))
     g = root @ root.T
-    np.testing.assert_allclose(row_quadratics(w, g), np.diag(m @ g @ m.T), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(w.row_quadratics(g), np.diag(m @ g @ m.T), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("text", ["allmarginals:2^7", "prefix:10*identity:3*ranges:4"])
@@ -145,7 +144,7 @@ def test_quadratic_forms_of_products_in_halves(text: str) -> None:
     root = np.random.default_rng(6).normal(size=(w.size, w.size))
     g, m = root @ root.T, w.dense()
     expected = np.einsum("ij,jk,ik->i", m, g, m, optimize=True)
-    np.testing.assert_allclose(row_quadratics(w, g), expected, rtol=1e-9)
+    np.testing.assert_allclose(w.row_quadratics(g), expected, rtol=1e-9)
 
 
 def test_a_workload_of_another_size_is_refused() -> None:

@@ -22,7 +22,6 @@ from noisewright.central.problem import (
 )
 from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.structure import Term
 
 LARGEST_FACTOR = 2**20
@@ -117,7 +116,7 @@ def _best_tree(factor: Workload, norm: float, order: int) -> tuple[Integers, int
         covariance = np.asarray(np.linalg.inv(matrix.T @ matrix), dtype=np.float64)
         levels = float(matrix[:, 0].sum())
         spread = levels if order == 1 else float(np.sqrt(levels))
-        return spread * mean_error(np.sqrt(row_quadratics(factor, covariance)), norm)
+        return spread * mean_error(np.sqrt(factor.row_quadratics(covariance)), norm)
 
     best = min(_BRANCHES, key=error)
     return _tree(factor.size, best), best

@@ -37,7 +37,6 @@ from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
-from noisewright.workload.quadratics import row_quadratics
 
 Settings = dict[str, Any]
 Arrays = dict[str, Array]
@@ -185,7 +184,7 @@ class Strategy(Shown, ABC):
 
     def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
         """Variance of every answer when the true histogram is `histogram`."""
-        return row_quadratics(workload, self.covariance(histogram))
+        return workload.row_quadratics(self.covariance(histogram))
 
     def uniform_query_variances(self, workload: Workload, people: int) -> FloatArray:
         """Variance of every answer when people are spread evenly over the types."""

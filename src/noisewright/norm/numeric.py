@@ -15,7 +15,6 @@ from noisewright.norm.solver import Problem, Weights, error_norm, solve
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.linear import Adjoint, Dense, OnTable
-from noisewright.workload.quadratics import row_quadratics
 
 
 class Solvable(Problem, Protocol):
@@ -74,7 +73,7 @@ def _error(workload: Workload, inverse: FloatArray, norm: float) -> float:
 def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
     """‖R_i‖ of R = W·inverse for every query; squares would blur explicit rows that cancel."""
     if workload.queries > 2 * workload.size and not isinstance(workload, Explicit):
-        return np.sqrt(np.maximum(row_quadratics(workload, inverse @ inverse.T), 0.0))
+        return np.sqrt(np.maximum(workload.row_quadratics(inverse @ inverse.T), 0.0))
     images = np.asarray(workload.matvec(inverse), dtype=np.float64)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))
 

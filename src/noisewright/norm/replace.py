@@ -22,7 +22,6 @@ from noisewright.norm.factorization import Part, Settings, dense_weights, withou
 from noisewright.norm.numeric import nothing_asked, row_lengths
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
-from noisewright.norm.rowwise import weighted_gram
 from noisewright.norm.solver import Spectrum, Weights, error_norm, solve
 from noisewright.norm.table_families import solve_family
 from noisewright.workload.algebra import Kron, Weighted
@@ -30,7 +29,6 @@ from noisewright.workload.atoms import Atom, Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.linear import Dense, Scaled
 from noisewright.workload.marginals import OnAttributes
-from noisewright.workload.quadratics import row_quadratics
 
 LARGEST_PAIRS = 2048  # cells: two million pairs
 _HELD = 2**20  # entries of a structured workload up to which its rows are held
@@ -93,7 +91,7 @@ class PairsProblem:
             return self._plain_gram
         if self._queries is not None:
             return np.asarray(self._queries.T @ (a[:, None] * self._queries))
-        return differences(weighted_gram(self.workload, a))
+        return differences(self.workload.weighted_gram(a))
 
     def _singular(self, weights: Weights) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Singular values and right vectors of D_a^½ Z C, and C with C·Cᵀ = Q·L₀·Qᵀ.
@@ -126,7 +124,7 @@ class PairsProblem:
             rows = (images * images) @ (1 / s)
         elif a is not None:
             inverse = self._inverse(s, v, c)
-            rows = np.maximum(row_quadratics(self.workload, inverse @ inverse.T), 0.0)
+            rows = np.maximum(self.workload.row_quadratics(inverse @ inverse.T), 0.0)
         return Spectrum(float(s.sum()), rows, squared_distances(self._strategy(s, v, c)))
 
     def factors(self, weights: Weights) -> Factors:

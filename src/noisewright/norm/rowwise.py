@@ -7,7 +7,7 @@ by two-dimensional cumulative sums, stacks by parts, and anything else by blocks
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,69 +20,8 @@ from noisewright.norm.problems import (
     right_singular,
 )
 from noisewright.norm.solver import Spectrum, Weights
-from noisewright.workload.algebra import Stack, Weighted
-from noisewright.workload.atoms import Explicit, Identity, Prefix, Ranges, Total
+from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.quadratics import row_quadratics
-
-_BLOCK_ENTRIES = 2**24
-
-
-@singledispatch
-def weighted_gram(workload: Workload, a: FloatArray) -> FloatArray:
-    """Wᵀ D_a W, by blocks of rows."""
-    gram = np.zeros((workload.size, workload.size))
-    step = max(1, _BLOCK_ENTRIES // workload.size)
-    for start in range(0, workload.queries, step):
-        rows = workload.rows(start, start + step)
-        gram += rows.T @ (a[start : start + len(rows), None] * rows)
-    return gram
-
-
-@weighted_gram.register
-def _(workload: Identity, a: FloatArray) -> FloatArray:
-    return np.diag(a)
-
-
-@weighted_gram.register
-def _(workload: Total, a: FloatArray) -> FloatArray:
-    return np.full((workload.size, workload.size), a[0])
-
-
-@weighted_gram.register
-def _(workload: Prefix, a: FloatArray) -> FloatArray:
-    after = np.cumsum(a[::-1])[::-1]
-    cells = np.arange(workload.size)
-    return after[np.maximum.outer(cells, cells)]
-
-
-@weighted_gram.register
-def _(workload: Ranges, a: FloatArray) -> FloatArray:
-    # Entry (u, v) sums the weights of the intervals that begin at or before u and end after v.
-    table = np.zeros((workload.size, workload.size))
-    table[np.triu_indices(workload.size)] = a
-    table = np.cumsum(np.cumsum(table, axis=0)[:, ::-1], axis=1)[:, ::-1]
-    upper = np.triu(table)
-    return upper + np.triu(upper, 1).T
-
-
-@weighted_gram.register
-def _(workload: Explicit, a: FloatArray) -> FloatArray:
-    if workload.sparse is None:
-        return np.asarray(workload.matrix.T @ (a[:, None] * workload.matrix))
-    scaled = workload.sparse.multiply(a[:, None]).tocsr()
-    return np.asarray((workload.sparse.T @ scaled).toarray())
-
-
-@weighted_gram.register
-def _(workload: Stack, a: FloatArray) -> FloatArray:
-    pieces = zip(workload.parts, np.split(a, workload.starts[1:-1]), strict=True)
-    return np.asarray(sum(weighted_gram(part, piece) for part, piece in pieces))
-
-
-@weighted_gram.register
-def _(workload: Weighted, a: FloatArray) -> FloatArray:
-    return workload.weight**2 * weighted_gram(workload.inner, a)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +43,7 @@ class RowwiseProblem:
     def _eigen(self, a: FloatArray | None, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         a = np.ones(self.rows) if a is None else a
         root = np.sqrt(b)
-        gram = weighted_gram(self.workload, a)
+        gram = self.workload.weighted_gram(a)
         values, vectors = eigen(root[:, None] * gram * root)
         if values[0] > WELL_CONDITIONED * values[-1]:
             return np.sqrt(values), vectors
@@ -114,7 +53,7 @@ class RowwiseProblem:
         """One n × n eigenproblem."""
         s, v = self._eigen(a, b)
         half = np.sqrt(b)[:, None] * v / np.sqrt(s)
-        rows = np.maximum(row_quadratics(self.workload, half @ half.T), 0.0)
+        rows = np.maximum(self.workload.row_quadratics(half @ half.T), 0.0)
         columns = (v * v) @ s / b
         if self._mirror is not None:
             rows, columns = (rows + rows[self._mirror]) / 2, (columns + columns[::-1]) / 2

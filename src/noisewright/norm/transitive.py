@@ -10,7 +10,6 @@ from noisewright.norm.factorization import Part, uniform_weights
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.linear import Invariant, characters
-from noisewright.workload.quadratics import row_quadratics
 
 LARGEST_TRANSFORM = 2**26  # cells
 
@@ -38,7 +37,7 @@ def solve_spectrum(workload: Workload, axes: tuple[int, ...], values: FloatArray
 
     def errors() -> FloatArray:
         flat = Invariant(axes, inverse**2).matvec(np.eye(n))
-        return np.sqrt(np.maximum(row_quadratics(workload, flat), 0.0))
+        return np.sqrt(np.maximum(workload.row_quadratics(flat), 0.0))
 
     rank = int(np.count_nonzero(roots))
     note = f"rank {rank} of {n} cells: only the directions that the queries use carry noise"

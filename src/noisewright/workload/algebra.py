@@ -11,6 +11,9 @@ from noisewright.errors import InvalidParameter
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram, KronGram, ScaledGram, SumGram
 from noisewright.workload.linear import Kronecker, Scaled, Stacked
+from noisewright.workload.tensor import apply_along_axes
+
+_SMALL_PRODUCT = 64  # cells up to which rows are quicker than recursion
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,31 @@ class Kron(Kronecker, Workload):
 
     def _digits(self, rows: Array) -> tuple[Array, ...]:
         return np.unravel_index(rows, [f.queries for f in self.factors])
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        """In halves: the form of w₁ ⊗ w₂ is that of w₁ on what the form of w₂ leaves."""
+        factors = self.factors
+        if len(factors) == 1:
+            return factors[0].row_quadratics(matrix)
+        if self.size <= _SMALL_PRODUCT:
+            return super().row_quadratics(matrix)
+        sizes = np.cumprod([float(factor.size) for factor in factors[:-1]])
+        split = 1 + int(np.argmin(np.abs(np.log(sizes) - np.log(self.size) / 2)))
+        first, rest = kron(list(factors[:split])), kron(list(factors[split:]))
+        blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
+        left = np.empty((rest.queries, first.size, first.size))
+        for u, v in np.ndindex(first.size, first.size):
+            if u <= v:
+                block = blocks[u, :, v]
+                left[:, u, v] = left[:, v, u] = rest.row_quadratics((block + block.T) / 2)
+        return np.concatenate([first.row_quadratics(part)[:, None] for part in left], 1).ravel()
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        def squares(factor: Workload, block: FloatArray) -> FloatArray:
+            return np.stack([factor.row_squares(column) for column in block.T], axis=1)
+
+        maps = [(*f.shape, lambda block, f=f: squares(f, block)) for f in self.factors]
+        return apply_along_axes(maps, x)
 
     def text(self) -> str:
         """Factors joined by `*`."""
@@ -65,6 +93,16 @@ class Stack(Stacked, Workload):
                 blocks.append(part.rows(a, b))
         return np.concatenate(blocks)
 
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return np.concatenate([part.row_quadratics(matrix) for part in self.parts])
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return np.concatenate([part.row_squares(x) for part in self.parts])
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        pieces = zip(self.parts, np.split(weights, self.starts[1:-1]), strict=True)
+        return np.asarray(sum(part.weighted_gram(piece) for part, piece in pieces))
+
     def text(self) -> str:
         """Parts joined by `+`."""
         return "+".join(_grouped(part, (Stack,)) for part in self.parts)
@@ -95,6 +133,15 @@ class Weighted(Scaled, Workload):
     def rows(self, start: int, stop: int) -> FloatArray:
         """Queries `start` to `stop` as a dense block."""
         return self.weight * self.inner.rows(start, stop)
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return self.weight**2 * self.inner.row_quadratics(matrix)
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return self.weight**2 * self.inner.row_squares(x)
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        return self.weight**2 * self.inner.weighted_gram(weights)
 
     def text(self) -> str:
         """The weight before `@`."""

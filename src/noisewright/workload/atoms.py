@@ -29,7 +29,7 @@ from noisewright.workload.gram import (
     XorGram,
 )
 from noisewright.workload.linear import Dense
-from noisewright.workload.tensor import walsh_hadamard
+from noisewright.workload.tensor import corner_sums, walsh_hadamard
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -56,6 +56,9 @@ class Atom(Workload):
     def span(self, row: int) -> tuple[int, int]:
         """First and last cell that query `row` sums."""
         raise NotImplementedError
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self.matvec(x), dtype=np.float64)  # ones are their own squares
 
 
 class Identity(Atom):
@@ -86,6 +89,12 @@ class Identity(Atom):
         """Every column has one 1."""
         check_order(order)
         return np.ones(self.cells)
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return np.array(np.diagonal(matrix))
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        return np.diag(weights)
 
     def _largest_distance(self, order: int) -> float:
         return 0.0 if self.cells == 1 else 2.0 ** (1 / order)
@@ -120,6 +129,12 @@ class Total(Atom):
         check_order(order)
         return np.ones(self.cells)
 
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return np.array([matrix.sum()])
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        return np.full((self.cells, self.cells), weights[0])
+
     def _largest_distance(self, order: int) -> float:
         return 0.0
 
@@ -151,6 +166,14 @@ class Prefix(Atom):
     def column_norms(self, order: int = 2) -> FloatArray:
         """Cell u is in n − u prefixes."""
         return np.asarray(np.arange(self.cells, 0, -1.0) ** (1 / check_order(order)))
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return np.array(np.diagonal(corner_sums(matrix)))[1:]
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        after = np.cumsum(weights[::-1])[::-1]
+        cells = np.arange(self.cells)
+        return after[np.maximum.outer(cells, cells)]
 
     def _largest_distance(self, order: int) -> float:
         return float((self.cells - 1) ** (1 / order))
@@ -204,6 +227,19 @@ class Ranges(Atom):
     def column_norms(self, order: int = 2) -> FloatArray:
         """Cell u is in (u+1)(n−u) intervals."""
         return np.asarray(self.gram().diagonal() ** (1 / check_order(order)))
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        sums, (first, last) = corner_sums(matrix), self._ends
+        diagonal = np.diagonal(sums)
+        return np.asarray(diagonal[last + 1] + diagonal[first] - 2 * sums[first, last + 1])
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        # Entry (u, v) sums the weights of the intervals that begin at or before u and end after v.
+        table = np.zeros((self.cells, self.cells))
+        table[np.triu_indices(self.cells)] = weights
+        table = np.cumsum(np.cumsum(table, axis=0)[:, ::-1], axis=1)[:, ::-1]
+        upper = np.triu(table)
+        return upper + np.triu(upper, 1).T
 
     def _largest_distance(self, order: int) -> float:
         return float(self.gram().largest_distance_squared() ** (1 / order))
@@ -284,6 +320,9 @@ class Parity(Workload):
         """All entries are ±1."""
         return np.full(self.size, float(self.queries) ** (1 / check_order(order)))
 
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return np.full(self.queries, x.sum())
+
     def _largest_distance(self, order: int) -> float:
         return (
             float(np.sqrt(self.gram().largest_distance_squared()))
@@ -352,6 +391,15 @@ class Explicit(Dense, Workload):
         """Norms of the columns."""
         powers = abs(self.matrix) if check_order(order) == 1 else self.matrix**2
         return np.asarray(np.ravel(powers.sum(axis=0)) ** (1 / order))
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return np.asarray(self.matrix**2 @ x)
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        if self.sparse is None:
+            return np.asarray(self.matrix.T @ (weights[:, None] * self.matrix))
+        scaled = self.sparse.multiply(weights[:, None]).tocsr()
+        return np.asarray((self.sparse.T @ scaled).toarray())
 
     def text(self) -> str:
         """A digest: an explicit matrix has no short form that parses back."""

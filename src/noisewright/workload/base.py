@@ -7,6 +7,7 @@ closed form or a fast transform in each subclass; the dense matrix is built only
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from noisewright.workload.gram import Gram
     from noisewright.workload.spec import Questions
     from noisewright.workload.structure import Structure
+
+
+_BLOCK_ENTRIES = 2**24
 
 
 class Workload(Shown, LinearMap):
@@ -72,6 +76,34 @@ class Workload(Shown, LinearMap):
         selector = np.zeros((self.queries, max(stop - start, 0)))
         selector[np.arange(start, stop), np.arange(stop - start)] = 1.0
         return np.asarray(self.rmatvec(selector), dtype=np.float64).T
+
+    def blocks_of_rows(self) -> Iterator[tuple[slice, FloatArray]]:
+        """All queries as dense blocks of moderate size, and where each stands."""
+        step = max(1, _BLOCK_ENTRIES // max(1, self.size))
+        for start in range(0, self.queries, step):
+            rows = self.rows(start, start + step)
+            yield slice(start, start + len(rows)), rows
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        """w·G·wᵀ for every query w: variances of all answers from a covariance G over cells."""
+        result = np.empty(self.queries)
+        for where, rows in self.blocks_of_rows():
+            result[where] = np.einsum("ij,ij->i", rows @ matrix, rows)
+        return result
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        """(W∘W)x: every entry of the workload squared, then applied to `x`."""
+        result = np.empty(self.queries)
+        for where, rows in self.blocks_of_rows():
+            result[where] = rows**2 @ x
+        return result
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        """Σ weight·wᵀw over the queries w."""
+        gram = np.zeros((self.size, self.size))
+        for where, rows in self.blocks_of_rows():
+            gram += rows.T @ (weights[where, None] * rows)
+        return gram
 
     def column_norms(self, order: int = 2) -> FloatArray:
         if check_order(order) == 2:

@@ -55,6 +55,10 @@ class OnAttributes(OnTable, Workload):
         by_axis = dict(zip(self.attributes, grams, strict=True))
         return KronGram(tuple(by_axis.get(i) or OnesGram(n) for i, n in enumerate(self.sizes)))
 
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        table = sum_out(x.reshape(self.sizes), self.sizes, self.attributes)
+        return self.inner.row_squares(table.ravel())
+
     def text(self) -> str:
         """The equal Kronecker product with totals, where there is one."""
         factors = self.inner.factors if type(self.inner) is Kron else (self.inner,)
@@ -235,6 +239,10 @@ class Marginals(Workload):
             if changes == 1 or any(self.sizes[i] > 1 for i in table)
         )
         return float((changes * total) ** (1 / order))
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        weights = enumerate(self.weights)
+        return np.concatenate([w**2 * self.part(i).row_squares(x) for i, w in weights])
 
     def text(self) -> str:
         """The named family where it is one; the sum of its tables otherwise."""

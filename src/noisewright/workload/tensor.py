@@ -61,6 +61,13 @@ def spread(values: Array, sizes: Sequence[int], attributes: Sequence[int]) -> Ar
     return np.broadcast_to(tensor, (*sizes, *batch)).reshape(-1, *batch)
 
 
+def corner_sums(matrix: FloatArray) -> FloatArray:
+    """Sums of the matrix over [0, i) × [0, j)."""
+    sums = np.zeros((len(matrix) + 1, len(matrix) + 1))
+    np.cumsum(np.cumsum(matrix, axis=0), axis=1, out=sums[1:, 1:])
+    return sums
+
+
 def walsh_hadamard(x: Array) -> Array:
     """Unnormalised Walsh–Hadamard transform over the first axis, whose length is a power of two.
 

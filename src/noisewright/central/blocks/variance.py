@@ -14,7 +14,6 @@ from noisewright.norm.factorization import without_offsets
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.structure import Term, subsets
 from noisewright.workload.tensor import apply_along_axes, kron_all
 
@@ -111,7 +110,7 @@ def _weighted_rows(
     if term.factors is None:
         _check_joint(term.inner)
         joint = kron_all(back)
-        return row_quadratics(term.inner, (joint * units) @ joint.T)
+        return term.inner.row_quadratics((joint * units) @ joint.T)
     rows = [np.asarray(f.matvec(e)) ** 2 for f, e in zip(term.factors, back, strict=True)]
     return np.asarray(apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units))
 
@@ -176,7 +175,7 @@ class _Quadratics:
         Contrasts see no constants, so large ones are left out before they round.
         """
         if not isinstance(factor, Explicit) or attribute not in block.attributes:
-            return row_quadratics(factor, self.covariance(block, attribute))
+            return factor.row_quadratics(self.covariance(block, attribute))
         place = block.attributes.index(attribute)
         rows = factor if self.strategy.axes is None else without_offsets(factor)
         images = rows.matvec(self.strategy.inverses(block)[place])
@@ -191,7 +190,7 @@ class _Quadratics:
         """What an interaction gives to the queries on one attribute."""
         key = (attribute, -1 - int(inside), id(factor))
         if key not in self._parts:
-            self._parts[key] = row_quadratics(factor, self.interaction(attribute, inside))
+            self._parts[key] = factor.row_quadratics(self.interaction(attribute, inside))
         return self._parts[key]
 
     def outside(self, block: Block, attributes: tuple[int, ...]) -> float:
@@ -202,7 +201,7 @@ class _Quadratics:
 
 def _joint(inner: Workload, covariances: list[FloatArray]) -> FloatArray:
     _check_joint(inner)
-    return row_quadratics(inner, kron_all(covariances))
+    return inner.row_quadratics(kron_all(covariances))
 
 
 def _check_joint(inner: Workload) -> None:

@@ -18,7 +18,6 @@ from noisewright.central.gaussian.product_bounds import lower_bound
 from noisewright.central.gaussian.product_families import compile_family
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.structure import Term
 
 _ROUNDS = 10
@@ -129,5 +128,5 @@ class _Parts:
                 matrix = float(axis.length) * axis.covariance
             else:
                 matrix = np.outer(axis.reference, axis.reference)
-            self.known[key] = row_quadratics(factor, matrix)
+            self.known[key] = factor.row_quadratics(matrix)
         return self.known[key]

@@ -32,7 +32,6 @@ from noisewright.central.problem import CentralMechanism, CentralProblem, Propos
 from noisewright.norm.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.structure import Term
 from noisewright.workload.tensor import apply_along_axes, column_kron
 
@@ -126,7 +125,7 @@ class Basis:
         """The same for every query by itself, queries × kinds of rows."""
         total = np.asarray(asked.matvec(self.axis.reference), dtype=np.float64) ** 2
         if self.uniform:
-            contrasts = row_quadratics(asked, self.axis.covariance)
+            contrasts = asked.row_quadratics(self.axis.covariance)
         else:
             contrasts = np.asarray(asked.matvec(self.axis.inverse)) ** 2
         return np.column_stack([total, contrasts]) * self.units**2

@@ -32,7 +32,6 @@ from noisewright.norm.factorize import factorize
 from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray
-from noisewright.workload.quadratics import row_quadratics
 from noisewright.workload.structure import Term
 
 LARGEST_FACTOR = 2048
@@ -118,7 +117,7 @@ def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) 
 
 
 def _valued(factor: Workload, cells: MergedCells, found: WeightedIdentity, norm: float) -> Factor:
-    squares = row_quadratics(factor, cells.covariance(found.covariance()))
+    squares = factor.row_quadratics(cells.covariance(found.covariance()))
     return Factor(factor, cells, found, mean_error(np.sqrt(squares), norm))
 
 

@@ -20,7 +20,6 @@ from noisewright.workload.atoms import Explicit, Total
 from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray, Workload
 from noisewright.workload.gram import Gram, OnesGram, ScaledGram
 from noisewright.workload.marginals import OnAttributes
-from noisewright.workload.quadratics import row_quadratics, row_squares
 from noisewright.workload.tensor import spread
 
 _HIDDEN = 2.0**-8
@@ -50,6 +49,12 @@ class Nothing(Workload):
         """Zeros."""
         return zero_gram(self.cells)
 
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return np.zeros(1)
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return np.zeros(1)
+
     def text(self) -> str:
         """What it is made of; it does not parse."""
         return f"0@total:{self.cells}"
@@ -72,16 +77,6 @@ class Differences(Explicit):
     def label(self, row: int) -> str:
         """That of the workload it is made of."""
         return super().label(row) if self.origin is None else self.origin.label(row)
-
-
-@row_quadratics.register
-def _(workload: Nothing, matrix: FloatArray) -> FloatArray:
-    return np.zeros(1)
-
-
-@row_squares.register
-def _(workload: Nothing, x: FloatArray) -> FloatArray:
-    return np.zeros(1)
 
 
 def zero_gram(cells: int) -> Gram:
@@ -125,7 +120,7 @@ def _drowns(workload: Workload) -> bool:
     ones = np.ones(n)
     with np.errstate(over="ignore", invalid="ignore"):  # too large: refused with its Gram matrix
         if given:
-            squares = row_squares(workload, ones)
+            squares = workload.row_squares(ones)
             constant = np.asarray(workload.matvec(ones) ** 2 / n)
         else:
             gram = workload.gram()

@@ -18,7 +18,6 @@ from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.workload.algebra import Kron
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.quadratics import row_squares
 
 _SIMULATED_CELLS = 512
 _SIMULATED_ENTRIES = 2**20
@@ -107,7 +106,7 @@ def sampling_variances(
         return TableData.even(strategy, workload, people).sampling_variances()
     x = np.full(workload.size, people / workload.size) if histogram is None else histogram
     asked = without_offsets(workload)
-    return np.asarray(row_squares(asked, x) - asked.matvec(x) ** 2 / people)
+    return np.asarray(asked.row_squares(x) - asked.matvec(x) ** 2 / people)
 
 
 def joint_multiplier(

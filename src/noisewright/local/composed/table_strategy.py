@@ -15,7 +15,6 @@ from noisewright.estimate.nonnegative import project_to_total
 from noisewright.local.analysis.offsets import without_offsets
 from noisewright.local.strategy import IntArray, Strategy, out_of_reach
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.quadratics import row_quadratics, row_squares
 from noisewright.workload.structure import Term, terms
 
 _LARGEST_COVARIANCE = 1024
@@ -130,7 +129,7 @@ class TableData:
                 raise TooLarge(f"covariances of {len(self.tables[block])} cells take long")
             found = [self.strategy.table_covariance(block, self.people, x) for x in counts(block)]
             asked = without_offsets(term.inner)
-            tried = [row_quadratics(asked, covariance) for covariance in found]
+            tried = [asked.row_quadratics(covariance) for covariance in found]
             pieces.append(term.weight**2 * np.max(tried, axis=0))
         return np.concatenate(pieces)
 
@@ -139,7 +138,7 @@ class TableData:
         pieces = []
         for term in self.terms:
             x, asked = self.tables[term.attributes], without_offsets(term.inner)
-            squares = row_squares(asked, x) - asked.matvec(x) ** 2 / self.people
+            squares = asked.row_squares(x) - asked.matvec(x) ** 2 / self.people
             pieces.append(term.weight**2 * squares)
         return np.concatenate(pieces)
 

@@ -22,7 +22,6 @@ from noisewright.local.reading import whole
 from noisewright.local.strategy import IntArray, Strategy, check_dense
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram, IdentityGram, OnesGram, ScaledGram, SumGram
-from noisewright.workload.quadratics import row_squares
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,8 @@ class CentredStrategy(Strategy):
         """N g |w − w̄|² + h Σ_u x_u (w_u − w̄)² for every query w, without a matrix over cells."""
         ones, total = np.ones(self.size), histogram.sum()
         mean = workload.matvec(ones) / self.size
-        norms = row_squares(workload, ones) - self.size * mean**2
-        own = row_squares(workload, histogram) - 2 * mean * workload.matvec(histogram)
+        norms = workload.row_squares(ones) - self.size * mean**2
+        own = workload.row_squares(histogram) - 2 * mean * workload.matvec(histogram)
         return np.asarray(self.spread * total * norms + self.own_spread * (own + total * mean**2))
 
     def covariance(self, histogram: FloatArray) -> FloatArray:

@@ -37,7 +37,6 @@ from noisewright.local.strategy import (
 )
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
-from noisewright.workload.quadratics import row_quadratics
 
 _LARGEST_TABLE = 2**25
 _TRANSFORM_BLOCK = 128
@@ -218,7 +217,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         """By matrices up to 4096 cells; beyond, as if no cells were in line (exact for g = 2)."""
         if self.buckets == 2 or self.size > DENSE_SIZE:
             return super().query_variances(workload, histogram)
-        return row_quadratics(workload, self.covariance(histogram))
+        return workload.row_quadratics(self.covariance(histogram))
 
     def covariance(self, histogram: FloatArray) -> FloatArray:
         """The histogram formula, and Σ_u x_u over pairs in line with u."""

@@ -148,10 +148,4 @@ def weighted_gram(workload: Workload, weights: FloatArray) -> DenseGram:
             f"array of shape {weights.shape}",
             f"must be {workload.queries} finite numbers >= 0",
         )
-    total = np.zeros((workload.size, workload.size))
-    step = max(1, _BLOCK_ENTRIES // workload.size)
-    asked = without_offsets(workload)
-    for start in range(0, workload.queries, step):
-        rows = asked.rows(start, min(start + step, workload.queries))
-        total += rows.T @ (rows * weights[start : start + step, None])
-    return DenseGram(total)
+    return DenseGram(without_offsets(workload).weighted_gram(weights))

@@ -37,7 +37,6 @@ from noisewright.local.transform.hadamard_blocks import FullBlocks
 from noisewright.local.transform.walsh import is_power_of_two
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
-from noisewright.workload.quadratics import row_squares
 from noisewright.workload.tensor import walsh_hadamard
 
 
@@ -208,7 +207,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             return super().query_variances(workload, histogram)
         unused = (self.parts - self.used) * self.width
         second = self._full.query_moments(workload, histogram, unused)
-        return np.asarray(second - row_squares(workload, histogram))
+        return np.asarray(second - workload.row_squares(histogram))
 
     # --- privacy and form ---------------------------------------------------------------------
 

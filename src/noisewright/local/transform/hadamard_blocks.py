@@ -27,7 +27,6 @@ from noisewright.workload.gram import (
     ScaledGram,
     SumGram,
 )
-from noisewright.workload.quadratics import row_squares
 from noisewright.workload.tensor import walsh_hadamard
 
 _MOST_BLOCKS = 64
@@ -115,7 +114,7 @@ class FullBlocks:
             block[start:stop] = 1.0
             held = np.asarray(workload.matvec(block), dtype=np.float64)
             plain = away * whole + (beside - away + slope) * held
-            squares = b * row_squares(workload, block) - held**2
+            squares = b * workload.row_squares(block) - held**2
             others = (b - 1) * plain**2 - 2 * slope * plain * held + slope**2 * squares
             lone = (first_away * whole + (first - first_away) * held) ** 2
             here = self.gain * float(histogram[start:stop].sum())
