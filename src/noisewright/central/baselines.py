@@ -10,7 +10,7 @@ import numpy as np
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.variance import mean_error, unit_error
+from noisewright.central.blocks.variance import unit_error
 from noisewright.central.candidate import Candidate
 from noisewright.central.problem import (
     CentralMechanism,
@@ -23,6 +23,7 @@ from noisewright.central.problem import (
 from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
+from noisewright.workload.tensor import mean_error
 
 LARGEST_FACTOR = 2**20
 """Entries of a factor's own matrix up to which its answers are measured one by one."""

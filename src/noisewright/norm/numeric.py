@@ -11,10 +11,11 @@ from noisewright.norm import certificate
 from noisewright.norm.factorization import Part, Settings, dense_weights, uniform_weights
 from noisewright.norm.outward import mean_factor, outward
 from noisewright.norm.problems import Factors
-from noisewright.norm.solver import Problem, Weights, error_norm, solve
+from noisewright.norm.solver import Problem, Weights, solve
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.linear import Adjoint, Dense, OnTable
+from noisewright.workload.tensor import mean_error
 
 
 class Solvable(Problem, Protocol):
@@ -54,7 +55,7 @@ def solve_numerically(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
         errors=lambda: row_lengths(workload, factors.inverse),
-        value=outward(_error(workload, factors.inverse, norm) * scale, workload.size),
+        value=outward(_error(workload, factors.inverse, norm), workload.size),
         lower_bound=bound * scale,
         certificate=dense_weights(dual.a, dual.b),
         status=found.status,
@@ -64,10 +65,11 @@ def solve_numerically(
 
 
 def _error(workload: Workload, inverse: FloatArray, norm: float) -> float:
-    """(Σ ‖R_i‖^norm)^{1/norm} of R = W·inverse; at norm 2 the Gram matrix is enough."""
+    """The p-th mean of ‖R_i‖, R = W·inverse; at norm 2 the Gram matrix is enough."""
     if norm == 2 and workload.queries > workload.size and not isinstance(workload, Explicit):
-        return float(np.sqrt(np.sum(inverse * workload.gram().matvec(inverse))))
-    return error_norm(row_lengths(workload, inverse), norm)
+        total = np.sum(inverse * workload.gram().matvec(inverse))
+        return float(np.sqrt(total / workload.queries))
+    return mean_error(row_lengths(workload, inverse), norm)
 
 
 def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:

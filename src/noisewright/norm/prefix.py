@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
-from noisewright.norm.outward import inward, mean_factor, outward
-from noisewright.norm.solver import error_norm
+from noisewright.norm.outward import inward, outward
 from noisewright.workload.base import FloatArray, check_size
+from noisewright.workload.tensor import mean_error
 
 Kind = Literal["column-normalised", "square-root", "banded"]
 
@@ -142,8 +142,7 @@ class StreamFactorization:
 
     def value(self, norm: float) -> float:
         """The p-th mean over steps of the error, at sensitivity one."""
-        mean = mean_factor(self.steps, norm)
-        return outward(error_norm(self.errors, norm) * mean, self.memory**2 + 64)
+        return outward(mean_error(self.errors, norm), self.memory**2 + 64)
 
     def lower_bound(self, norm: float) -> float:
         """No factorization at all, streaming or not, has a smaller p-th mean (Schatten-1)."""

@@ -22,13 +22,14 @@ from noisewright.norm.factorization import Part, Settings, dense_weights, withou
 from noisewright.norm.numeric import nothing_asked, row_lengths
 from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
 from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
-from noisewright.norm.solver import Spectrum, Weights, error_norm, solve
+from noisewright.norm.solver import Spectrum, Weights, solve
 from noisewright.norm.table_families import solve_family
 from noisewright.workload.algebra import Kron, Weighted
 from noisewright.workload.atoms import Atom, Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.linear import Dense, Scaled
 from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.tensor import mean_error
 
 LARGEST_PAIRS = 2048  # cells: two million pairs
 _HELD = 2**20  # entries of a structured workload up to which its rows are held
@@ -222,13 +223,13 @@ def _solve_pairs(workload: Workload, settings: Settings, asked: Workload | None 
         progress=settings.progress,
     )
     factors = problem.factors(found.primal)
-    value = error_norm(row_lengths(workload, factors.inverse), norm)
+    value = mean_error(row_lengths(workload, factors.inverse), norm)
     bound = certificate.nuclear_of_pairs(asked or workload, found.dual.a, found.dual.b)
     return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
         errors=lambda: row_lengths(workload, factors.inverse),
-        value=outward(value * mean, workload.size),
+        value=outward(value, workload.size),
         lower_bound=bound * mean,
         certificate=dense_weights(found.dual.a, found.dual.b),
         status=found.status,

@@ -26,9 +26,10 @@ import numpy as np
 from noisewright.errors import InvalidParameter
 from noisewright.norm.certificate import nuclear_of_marginals
 from noisewright.norm.outward import mean_factor, outward
-from noisewright.norm.solver import Spectrum, Weights, dual_exponent, error_norm, solve
+from noisewright.norm.solver import Spectrum, Weights, dual_exponent, solve
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import FloatArray, check_neighbours
+from noisewright.workload.tensor import mean_error
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -118,9 +119,7 @@ def residual_plan(
         block_variances=problem.largest_change(g, c) * c / (problem.block_cells * g),
         table_variances=squares / importance**2,
         certificate=TableWeights(tables=per_row, pairs=problem.pairs(dual.b)),
-        value=outward(
-            error_norm(np.sqrt(problem.grouped(squares)), norm) * mean_factor(queries, norm), terms
-        ),
+        value=outward(mean_error(np.sqrt(squares), norm, problem.table_cells), terms),
         lower_bound=bound * mean_factor(queries, norm),
         status=status,
         iterations=steps,

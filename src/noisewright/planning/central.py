@@ -16,7 +16,7 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Table
 from noisewright.central.blocks.block_mechanism import BlockMechanism
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.variance import mean_error, query_variances
+from noisewright.central.blocks.variance import query_variances
 from noisewright.central.gaussian.products import as_one_axis
 from noisewright.central.problem import Proposal
 from noisewright.domain import Domain
@@ -46,6 +46,7 @@ from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions
 from noisewright.workload.structure import Term, terms
+from noisewright.workload.tensor import mean_error
 
 LEVEL = 0.95
 _SIMULATED_QUERIES = 20_000  # above this many, Šidák's bound replaces simulation

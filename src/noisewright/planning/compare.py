@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.central.blocks.variance import mean_error
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
@@ -18,6 +17,7 @@ from noisewright.planning.make import central_problem, error_norm, problem_plan
 from noisewright.privacy.budget import Privacy
 from noisewright.solution import BoundClass
 from noisewright.workload import Workload, workload
+from noisewright.workload.tensor import mean_error
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from noisewright.central.blocks.variance import mean_error
 from noisewright.domain import Domain
 from noisewright.planning.release import ReleasedTable, term_axes
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions, query_labels
 from noisewright.workload.structure import terms
+from noisewright.workload.tensor import mean_error
 
 
 def plain_workload(workload: Workload) -> Workload:

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright import __version__
-from noisewright.central.blocks.variance import mean_error
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
@@ -47,6 +46,7 @@ from noisewright.privacy.budget import Privacy
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.stored import encode_workload
+from noisewright.workload.tensor import mean_error
 
 LEVEL = 0.95
 SHUFFLE_DELTA = 1e-9

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.central.blocks.axes import Integers
-from noisewright.central.blocks.variance import mean_error, query_variances
+from noisewright.central.blocks.variance import query_variances
 from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import LEVEL, CentralPlan
@@ -31,6 +31,7 @@ from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import terms
+from noisewright.workload.tensor import mean_error
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from noisewright.central.blocks.variance import mean_error
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.privacy.budget import Privacy
+from noisewright.workload.tensor import mean_error
 
 BudgetName = Literal["epsilon", "rho"]
 

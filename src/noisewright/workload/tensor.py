@@ -68,6 +68,14 @@ def corner_sums(matrix: FloatArray) -> FloatArray:
     return sums
 
 
+def mean_error(errors: FloatArray, norm: float, counts: FloatArray | None = None) -> float:
+    """The p-th mean of errors, each counted that many times, without overflow."""
+    largest = float(errors.max(initial=0.0))
+    if np.isinf(norm) or largest == 0:
+        return largest
+    return largest * float(np.average((errors / largest) ** norm, weights=counts) ** (1 / norm))
+
+
 def walsh_hadamard(x: Array) -> Array:
     """Unnormalised Walsh–Hadamard transform over the first axis, whose length is a power of two.
 

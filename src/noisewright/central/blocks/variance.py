@@ -15,7 +15,7 @@ from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term, subsets
-from noisewright.workload.tensor import apply_along_axes, kron_all
+from noisewright.workload.tensor import apply_along_axes, kron_all, mean_error
 
 _MOST_QUERIES = 2**28
 
@@ -50,14 +50,6 @@ def _with_noise(
         found = [_term_variances(strategy, term, units, quadratics) for term in terms]
     # An answer that is free of noise has a variance of zero only up to rounding.
     return [term.weight**2 * np.maximum(v, 0.0) for term, v in zip(terms, found, strict=True)]
-
-
-def mean_error(std: FloatArray, norm: float) -> float:
-    """The p-th mean over queries of the standard deviations."""
-    largest = float(std.max())
-    if norm == np.inf or largest == 0:
-        return largest
-    return float(largest * np.mean((std / largest) ** norm) ** (1 / norm))
 
 
 def unit_error(

@@ -19,6 +19,7 @@ from noisewright.central.gaussian.product_families import compile_family
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
+from noisewright.workload.tensor import mean_error
 
 _ROUNDS = 10
 _SETTLED = 1e-3
@@ -51,7 +52,7 @@ def reweight(
         ]
         found = design(compile_family(sizes, weighted), bits)
         errors = _term_errors(found, terms, norm)
-        value = _mean(errors, rows, norm)
+        value = mean_error(errors, norm, rows)
         nuclear = lower_bound(found, neighbours) * float(np.sqrt(rows.sum()))
         bound = nuclear / np.sqrt(_dual_length(importance, rows, norm)) * rows.sum() ** (-1 / norm)
         if best is not None:
@@ -82,13 +83,6 @@ def _dual_length(importance: FloatArray, rows: FloatArray, norm: float) -> float
     return float((rows @ importance**exponent) ** (1 / exponent))
 
 
-def _mean(errors: FloatArray, rows: FloatArray, norm: float) -> float:
-    if np.isinf(norm):
-        return float(errors.max())
-    largest = float(errors.max())
-    return float(largest * ((rows @ (errors / largest) ** norm) / rows.sum()) ** (1 / norm))
-
-
 def _term_errors(found: MixedDesign, terms: Sequence[Term], norm: float) -> FloatArray:
     """p-th mean deviation of each term's queries at unit noise and sensitivity."""
     family, cache = found.family, _Parts(found)
@@ -106,9 +100,7 @@ def _term_errors(found: MixedDesign, terms: Sequence[Term], norm: float) -> Floa
                 product = np.multiply.outer(product, part).ravel()
             total += variance[block] * product
         std = term.weight * np.sqrt(total)
-        largest = float(std.max())
-        mean = 1.0 if np.isinf(norm) else float(np.mean((std / largest) ** norm) ** (1 / norm))
-        result.append(largest * mean)
+        result.append(mean_error(std, norm))
     return np.array(result)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.variance import mean_error
 from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.products import as_one_axis, fine_grid
 from noisewright.central.laplace.merged_cells import MergedCells, merged_cells
@@ -33,6 +32,7 @@ from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
+from noisewright.workload.tensor import mean_error
 
 LARGEST_FACTOR = 2048
 _JOINT_CELLS = 1024  # of the attributes that are searched at once
