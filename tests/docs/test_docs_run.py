@@ -6,11 +6,14 @@ import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 import noisewright
+from noisewright.central.registry import CENTRAL
 from noisewright.cli import COMMANDS, main
+from noisewright.local.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -35,6 +38,38 @@ def test_every_command_is_documented(command: str) -> None:
 @pytest.mark.parametrize("name", [n for n in noisewright.__all__ if not n.startswith("__")])
 def test_every_public_name_is_documented(name: str) -> None:
     assert f"nw.{name}" in text("docs/reference/python.md")
+
+
+def options(command: click.Command) -> set[str]:
+    """Every option of a command and of the commands below it."""
+    context = click.Context(command)
+    below = command.list_commands(context) if isinstance(command, click.Group) else []
+    own = {name for parameter in command.params for name in parameter.opts}
+    return own.union(*(options(command.get_command(context, name)) for name in below))
+
+
+def test_every_option_that_a_page_names_exists() -> None:
+    known = options(main) | {"--help", "--version"}
+    for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]:
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")))
+        assert named <= known, page.name
+
+
+def described(heading: str) -> dict[str, str]:
+    """Names and descriptions of the table under a heading of the page of mechanisms."""
+    part = text("docs/reference/mechanisms.md").split(f"## {heading}\n")[1].split("\n## ")[0]
+    return dict(re.findall(r"^\| `(.*?)` \| (.*) \|$", part, re.MULTILINE))
+
+
+def test_every_central_mechanism_is_described_as_the_registry_does() -> None:
+    yardstick = {True: " (yardstick)", False: ""}
+    entries = {m.name: m.summary + yardstick[m.baseline] for m in CENTRAL.values()}
+    assert list(described("With a curator").items()) == list(entries.items())
+
+
+def test_every_local_mechanism_is_described_as_the_registry_does() -> None:
+    entries = {entry.name: entry.summary for entry in MECHANISMS.values()}
+    assert list(described("Without a curator").items()) == list(entries.items())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
