@@ -23,9 +23,6 @@ PEOPLE = 1_000_000
 CASES = [
     ("randomized-response", "identity:1048576"),
     ("randomized-response", "prefix:1048576"),
-    ("hadamard", "identity:1048576"),
-    ("hadamard", "prefix:1048576"),
-    ("hadamard", "marginals:2^20:2"),
     ("local-hashing", "identity:1048576"),
     ("local-hashing", "prefix:1048576"),
     ("hierarchical", "identity:1048576"),

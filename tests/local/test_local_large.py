@@ -15,7 +15,6 @@ from noisewright.workload import workload
 
 CONSTANT = [
     "randomized-response",
-    "hadamard",
     "local-hashing",
     "hierarchical",
     "fourier",

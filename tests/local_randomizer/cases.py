@@ -105,7 +105,6 @@ def large():
     pattern = (rng.random((2, big)) < 0.3, np.array([0.5, 0.5]))
     return {
         "randomized-response": RandomizedResponse(big, 1.0),
-        "hadamard": HadamardResponse(big - 3, 2.0),
         "local-hashing": LocalHashing(big, 1.0),
         "hierarchical": hierarchical(workload(f"prefix:{big}").gram(), 1.0),
         "union": marginals,
@@ -154,7 +153,7 @@ def whole():
         "decoded": KINDS["decoded"],
         "vector": VECTORS["vector"],
         "vector-fine": VECTORS["vector-fine"],
-        **{f"large-{name}": large()[name] for name in ("randomized-response", "hadamard",
+        **{f"large-{name}": large()[name] for name in ("randomized-response",
            "local-hashing", "union", "parts")},
         **{name: KINDS[name] for name in ("randomized-response", "randomized-response-2",
            "subset-selection", "subset-selection-3", "subset-selection-2", "listed-subsets",

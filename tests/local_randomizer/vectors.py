@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from local_randomizer.cases import Stream, whole
 from noisewright.local.randomizer.interpret import interpret
-from noisewright.local.randomizer.specification import decode, encode
+from noisewright.local.randomizer.laws import Parity
+from noisewright.local.randomizer.specification import Nodes, decode, encode
 from noisewright.local.randomizer.verify import verify
 from noisewright.local.reports.format import ReportFormat
 
@@ -22,7 +25,16 @@ def specifications():
     """Every kind without continuous noise, small and large, and what no strategy has."""
     for name, strategy in whole().items():
         yield name, ReportFormat(strategy, "0123abcd").specification
+    yield "large-hadamard", large_hadamard()
     yield "bits-below-a-draw", bits_below_a_draw()
+
+
+def large_hadamard():
+    """Halves of Hadamard rows over more cells than any strategy offers."""
+    nodes = Nodes()
+    owner = Parity(cells=2**20 - 3, width=2**19, blocks=4)
+    nodes.favour(9472756646864840604, owner)
+    return replace(nodes.specification(), meaning="0123abcd")
 
 
 def bits_below_a_draw():

@@ -15,7 +15,6 @@ from noisewright.local.analysis.offsets import without_offsets
 from noisewright.local.composed.table_strategy import TableData, TableStrategy
 from noisewright.local.histogram.centred import CentredStrategy
 from noisewright.local.strategy import DENSE_SIZE, Strategy
-from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.workload.algebra import Kron
 from noisewright.workload.base import FloatArray, Workload
 
@@ -60,8 +59,6 @@ def _work(strategy: Strategy, workload: Workload) -> int:
     large = workload.size > DENSE_SIZE
     by_tables = isinstance(strategy, TableStrategy) and strategy.by_tables
     if isinstance(strategy, CentredStrategy) or by_tables:
-        return 0
-    if isinstance(strategy, HadamardResponse) and large:
         return 0
     if large:
         return workload.queries * 2**6 * max(workload.size, strategy.collector.counters)

@@ -7,13 +7,13 @@ collector counts and sets aside.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.files import is_parquet, table_writer
@@ -26,7 +26,6 @@ COLUMN = "report"
 """The column of a table that holds reports."""
 
 _BATCH = 2**18
-_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def report_batches(source: Any, length: int) -> Iterator[pa.Array]:
@@ -130,42 +129,20 @@ def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
 def _read_text(chunk: pa.Array, length: int) -> pa.Array:
     """Reports from text; a text that is neither becomes a null."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    text = pc.utf8_trim_whitespace(chunk).cast(pa.binary())
-    found = []
-    for width, read in ((2 * length, _hexadecimal), (4 * -(-length // 3), _base64)):
-        rows, good = read(rows_of_length(text, width), length)
-        found.append(as_arrow(rows[good]))
-    lost = len(chunk) - sum(len(part) for part in found)
-    return pa.concat_arrays([*found, pa.nulls(lost, pa.binary())])
+    return pa.array([_decoded(text, length) for text in chunk.to_pylist()], type=pa.binary())
 
 
-def _hexadecimal(text: Bytes, length: int) -> tuple[Bytes, npt.NDArray[np.bool_]]:
-    digits = _lookup(b"0123456789abcdef")
-    digits[np.frombuffer(b"ABCDEF", dtype=np.uint8)] = np.arange(10, 16)
-    values = digits[text]
-    joined = values[:, ::2] << np.uint8(4) | values[:, 1::2] & np.uint8(15)
-    return joined.astype(np.uint8), np.asarray((values < 16).all(axis=1))
-
-
-def _base64(text: Bytes, length: int) -> tuple[Bytes, npt.NDArray[np.bool_]]:
-    digits = _lookup(_BASE64)
-    padding = -length % 3
-    kept = text.shape[1] - padding
-    good = np.asarray((text[:, kept:] == ord("=")).all(axis=1))
-    values = digits[text]
-    values[:, kept:] = 0
-    good &= (values < 64).all(axis=1)
-    a, b, c, d = (values[:, k::4] for k in range(4))
-    triples = np.stack([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d], axis=2)
-    return triples.astype(np.uint8).reshape(len(text), 3 * a.shape[1])[:, :length], good
-
-
-def _lookup(alphabet: bytes) -> Bytes:
-    table = np.full(256, 255, dtype=np.uint8)
-    table[np.frombuffer(alphabet, dtype=np.uint8)] = np.arange(len(alphabet))
-    return table
+def _decoded(text: str | None, length: int) -> bytes | None:
+    if text is None:
+        return None
+    plain = text.strip()
+    try:
+        hexadecimal = len(plain) == 2 * length
+        report = bytes.fromhex(plain) if hexadecimal else b64decode(plain, validate=True)
+    except ValueError:
+        return None
+    return report if len(report) == length else None
 
 
 def rows_of_length(array: pa.Array, length: int) -> Bytes:
@@ -202,14 +179,7 @@ def write_reports(path: str | Path, batches: Iterable[Bytes]) -> int:
     count = 0
     with table_writer(path, schema, use_dictionary=False) as writer:
         for rows in batches:
-            column = as_arrow(rows) if binary else as_arrow(_as_hexadecimal(rows)).cast("string")
+            column = as_arrow(rows) if binary else pa.array([row.tobytes().hex() for row in rows])
             writer.write_table(pa.table([column], schema=schema))
             count += len(rows)
     return count
-
-
-def _as_hexadecimal(rows: Bytes) -> Bytes:
-    digits = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
-    return np.stack([digits[rows >> 4], digits[rows & 15]], axis=2).reshape(
-        len(rows), 2 * rows.shape[1]
-    )

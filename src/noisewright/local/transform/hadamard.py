@@ -13,12 +13,7 @@ from math import ceil, exp, log2
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
-from noisewright.local.analysis.information import (
-    DenseInformation,
-    Information,
-    UnformedInformation,
-)
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import (
     WORD,
 )
@@ -26,17 +21,13 @@ from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.randomizer.laws import Parity
 from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
     IndexStrategy,
     IntArray,
-    check_dense,
 )
-from noisewright.local.transform.hadamard_blocks import FullBlocks
 from noisewright.local.transform.walsh import is_power_of_two
-from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.base import FloatArray
 from noisewright.workload.tensor import walsh_hadamard
 
 
@@ -44,8 +35,7 @@ from noisewright.workload.tensor import walsh_hadamard
 class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     """Report an output on which the cell's own Hadamard column is +1, or some other.
 
-    Up to 4096 cells the estimate is the best for uniform data. Beyond, it is the best for uniform
-    data over the cells that full blocks would hold, which has a closed form.
+    Offered up to 4096 cells: beyond, others were found to need 2 to 286 times fewer people.
     """
 
     size: int
@@ -57,14 +47,16 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.size > DENSE_SIZE:
+            raise TooLarge(
+                f"hadamard is offered up to {DENSE_SIZE} cells, not for {self.size}: others need "
+                f"half as many people there, or fewer; choose local-hashing or hierarchical"
+            )
         if self.parts == 0:
             reach = min(exp(self.epsilon), 2.0 * self.size)
             object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
         if not (0 < self.parts <= 2 * self.size and is_power_of_two(self.parts)):
             raise InvalidParameter("parts", self.parts, "must be a power of two", "try 1")
-        whole("outputs", self.outputs)
-        if self.used > self.parts:  # widths are rounded where cells are beyond 2^52
-            raise InvalidParameter("size", self.size, "does not fit the blocks", "give parts=1")
 
     @cached_property
     def width(self) -> int:
@@ -101,7 +93,10 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
 
     def _inside_sums(self, x: FloatArray) -> FloatArray:
         """For every output of a block in use, the sum of x over cells that have it inside."""
-        grid = self._full.placed(x)
+        placed = np.zeros((self.used * (self.width - 1), *x.shape[1:]))
+        placed[: self.size] = x
+        grid = np.zeros((self.used, self.width, *x.shape[1:]))
+        grid[:, 1:] = placed.reshape(self.used, self.width - 1, *x.shape[1:])
         waves = walsh_hadamard(np.moveaxis(grid, 1, 0))
         return np.asarray((np.moveaxis(waves, 0, 1) + waves[0][:, None]) / 2)
 
@@ -113,18 +108,13 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         result[: self.used * self.width] += gain * self._inside_sums(x).reshape(-1, *x.shape[1:])
         return result
 
-    def _padded_backward(self, z: FloatArray) -> FloatArray:
-        """Qᵀz over the cells that full blocks would hold, as (blocks in use, b − 1)."""
+    def backward(self, z: FloatArray) -> FloatArray:
+        """Qᵀz for weights z over outputs."""
         low, gain = self._chances
         grid = z[: self.used * self.width].reshape(self.used, self.width)
         waves = walsh_hadamard(grid.T).T
-        return np.asarray(low * z.sum() + gain * (waves[:, :1] + waves[:, 1:]) / 2)
-
-    def backward(self, z: FloatArray) -> FloatArray:
-        """Qᵀz for weights z over outputs."""
-        return self._padded_backward(z).ravel()[: self.size]
-
-    # --- collector and analysis, up to 4096 cells ---------------------------------------------
+        padded = low * z.sum() + gain * (waves[:, :1] + waves[:, 1:]) / 2
+        return np.asarray(padded.ravel()[: self.size])
 
     @cached_property
     def _prior_chances(self) -> FloatArray:
@@ -134,16 +124,8 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         """Σ_o y_o q_o / (q_oᵀπ)."""
         return self.backward(tally / self._prior_chances)
 
-    @cached_property
-    def information(self) -> Information:
-        """X under uniform data."""
-        if self.size > DENSE_SIZE:
-            return UnformedInformation(self.size)
-        return DenseInformation(self.moment(self.prior))
-
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_o w_o q_o q_oᵀ with w = (Qx)/(Qπ)²: ones, two vectors and XOR-invariant blocks."""
-        check_dense(self.size)
         low, gain = self._chances
         w = self.forward(histogram) / self._prior_chances**2
         grid = w[: self.used * self.width].reshape(self.used, self.width)
@@ -176,40 +158,6 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             outputs = slice(block * self.width, (block + 1) * self.width)
             energies[outputs] += linear[block] + gain**2 * squares
         return self.backward(energies / self._prior_chances**2)
-
-    # --- beyond 4096 cells: full blocks -------------------------------------------------------
-
-    @cached_property
-    def _full(self) -> FullBlocks:
-        return FullBlocks(self.size, self.used, self.width, *self._chances)
-
-    def estimate(self, tally: IntArray, people: int) -> FloatArray:
-        """Unbiased estimate of the histogram."""
-        if self.size <= DENSE_SIZE:
-            return super().estimate(tally, people)
-        z = tally / self._full.chances(self.outputs)
-        return self._full.solve(self._padded_backward(z)).ravel()[: self.size]
-
-    def type_variances(self, gram: Gram) -> FloatArray:
-        """By matrices up to 4096 cells; beyond, by transforms.
-
-        These are exact for sums over intervals of cells, and never understated for any workload.
-        """
-        if self.size <= DENSE_SIZE:
-            return super().type_variances(gram)
-        energies = np.full((self.parts, self.width), self._full.flat_energy(gram))
-        energies[: self.used] = self._full.energies(gram)
-        return self.backward(energies.ravel()) + self._full.surplus(gram) - gram.diagonal()
-
-    def query_variances(self, workload: Workload, histogram: FloatArray) -> FloatArray:
-        """By matrices up to 4096 cells; beyond, with outputs of a block equally likely."""
-        if self.size <= DENSE_SIZE:
-            return super().query_variances(workload, histogram)
-        unused = (self.parts - self.used) * self.width
-        second = self._full.query_moments(workload, histogram, unused)
-        return np.asarray(second - workload.row_squares(histogram))
-
-    # --- privacy and form ---------------------------------------------------------------------
 
 
 ENTRY = LocalMechanism(

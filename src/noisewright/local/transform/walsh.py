@@ -75,54 +75,31 @@ def _(gram: XorGram) -> FloatArray:
     return gram.size * gram.eigenvalues
 
 
-def prefix_sums(size: int, count: int) -> _Sums:
-    """S(count), ΣS and ΣS² over the first `count` prefix sums S(1), S(2), … of every character.
+def prefix_sums(size: int) -> _Sums:
+    """S(n), ΣS and ΣS² over all prefix sums S(1), S(2), … of every character of 2^k cells.
 
-    Over the second half of a dyadic interval a character repeats its first half, up to its sign:
-    sums double up from interval to interval, and any count is made of such intervals.
+    Over the second half of the cells a character repeats its first half, up to its sign.
     """
     level = (np.ones(1), np.ones(1), np.ones(1))  # one cell: S = 1
-    found: tuple[FloatArray, FloatArray, FloatArray] = (
-        np.zeros(size),
-        np.zeros(size),
-        np.zeros(size),
-    )
-    masks, intervals = np.arange(size), []
-    while True:
-        intervals.append(level)
-        if 2 * len(level[0]) > count:
-            break
-        level = _joined(level, level, np.array([1.0, -1.0]).repeat(len(level[0])))
-    done = 0
-    for own in reversed(intervals):
-        length = len(own[0])
-        if count & length:
-            signs = 1.0 - 2.0 * (np.bitwise_count(masks & done) % 2)
-            found = _joined(found, own, signs)
-            done += length
-    return found
-
-
-def _joined(first: _Sums, second: _Sums, signs: FloatArray) -> _Sums:
-    """Sums over two intervals in a row, the second's characters times their signs."""
-    length = len(second[0])
-    total, sums, squares = (np.resize(part, len(signs)) for part in first)
-    more, more_sums, more_squares = (np.resize(part, len(signs)) for part in second)
-    return (
-        total + signs * more,
-        sums + length * total + signs * more_sums,
-        squares + length * total**2 + 2 * total * signs * more_sums + more_squares,
-    )
+    while len(level[0]) < size:
+        length, signs = len(level[0]), np.array([1.0, -1.0]).repeat(len(level[0]))
+        total, sums, squares = (np.tile(part, 2) for part in level)
+        level = (
+            total + signs * total,
+            sums + length * total + signs * sums,
+            2 * squares + length * total**2 + 2 * total * signs * sums,
+        )
+    return level
 
 
 @_energies.register
 def _(gram: PrefixGram) -> FloatArray:
-    return prefix_sums(gram.size, gram.size)[2]
+    return prefix_sums(gram.size)[2]
 
 
 @_energies.register
 def _(gram: RangesGram) -> FloatArray:
-    _, sums, squares = prefix_sums(gram.size, gram.size)
+    _, sums, squares = prefix_sums(gram.size)
     return (gram.size + 1) * squares - sums**2
 
 
