@@ -17,7 +17,7 @@ from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.decoded import Decoded
 from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
+from noisewright.local.optimise.ordered.coarse_fine import CoarseFine
 from noisewright.local.transform.fourier import fourier
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.local.vector.codebook import one_bit, privunit

@@ -8,18 +8,18 @@ from noisewright.local.composed.mixture import Mixture
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.orbits.invariants import decompose
 from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.coarse_and_fine import (
+from noisewright.local.optimise.ordered.coarse_fine import (
+    Bins,
     CoarseFine,
+    CoarseFineInformation,
+    full_spectrum,
+    sandwich,
+)
+from noisewright.local.optimise.ordered.ordered_search import (
     FineProblem,
     OrderedEffort,
     bins_for,
     search_ordered,
-)
-from noisewright.local.optimise.ordered.coarsefine import (
-    Bins,
-    CoarseFineInformation,
-    full_spectrum,
-    sandwich,
 )
 from noisewright.local.storage import pack, unpack
 from noisewright.workload import workload

@@ -22,10 +22,11 @@ from noisewright.local.optimise.kept import (
     default_folder,
     fingerprint,
 )
-from noisewright.local.optimise.run import optimise, power_mean
+from noisewright.local.optimise.run import optimise
 from noisewright.local.optimise.task import Task, weighted_gram
 from noisewright.workload import workload
 from noisewright.workload.gram import DenseGram
+from noisewright.workload.tensor import mean_error
 from oracles import local_matrix
 
 QUICK = {"effort": "low", "cache": False}
@@ -330,7 +331,7 @@ def test_each_norm_is_best_at_its_own(norm):
 
     def aim(strategy):
         variances = np.maximum(strategy.uniform_query_variances(asked, 1), 0.0)
-        return 6 * power_mean(variances, norm / 2)
+        return 6 * mean_error(variances, norm / 2)
 
     assert found.value == pytest.approx(aim(found.strategy))
     assert found.value <= aim(plain.strategy) * (1 + 1e-9)

@@ -22,7 +22,7 @@ from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise.orbits.orbit_families import Family
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
 from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
+from noisewright.local.optimise.ordered.coarse_fine import CoarseFine
 from noisewright.local.transform.fourier import Fourier, fourier
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.local.vector.codebook import Codebook

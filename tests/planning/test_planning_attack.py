@@ -23,7 +23,7 @@ from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.decoded import Decoded
 from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.ordered.coarse_and_fine import CoarseFine
+from noisewright.local.optimise.ordered.coarse_fine import CoarseFine
 from noisewright.local.storage import HOMES
 from noisewright.local.strategy import Strategy
 from noisewright.local.vector.codebook import Codebook

@@ -24,7 +24,7 @@ HOMES = {
     "mixture": "noisewright.local.composed.mixture:Mixture",
     "decoded": "noisewright.local.listed.decoded:Decoded",
     "orbits": "noisewright.local.optimise.orbits.strategy:OrbitStrategy",
-    "coarse-fine": "noisewright.local.optimise.ordered.coarse_and_fine:CoarseFine",
+    "coarse-fine": "noisewright.local.optimise.ordered.coarse_fine:CoarseFine",
 }
 """Where the class of each kind lives; a plan file can name nothing else."""
 

@@ -25,6 +25,7 @@ from noisewright.parallel import one_thread_if_small
 from noisewright.solution import SLACK, Status
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
+from noisewright.workload.tensor import mean_error
 
 _LOST = (NoisewrightError, np.linalg.LinAlgError, ArithmeticError)
 _QUICK_SIZE = 16
@@ -150,14 +151,6 @@ def _norm(chosen: Search) -> float:
     return float(norm)
 
 
-def power_mean(values: FloatArray, exponent: float) -> float:
-    """(mean v^r)^{1/r}, the largest value for r = ∞."""
-    top = float(values.max(initial=0.0))
-    if top <= 0 or exponent == inf:
-        return top
-    return float(top * np.mean((values / top) ** exponent) ** (1 / exponent))
-
-
 def _for_norm(
     workload: Workload | Gram | npt.ArrayLike, epsilon: float, structure: Structure, chosen: Search
 ) -> Optimised:
@@ -177,7 +170,7 @@ def _for_norm(
             weights = min(met, key=lambda one: one[0])[1]
         result = optimise(asked, epsilon, query_weights=weights, structure=structure, **vars(quick))
         variances = np.maximum(result.strategy.query_variances(plain, task.start_prior), 0.0)
-        met.append((asked.queries * power_mean(variances, norm / 2), weights, result))
+        met.append((asked.queries * mean_error(variances, norm / 2), weights, result))
         weights = _answered(weights, variances, norm, step)
     value, _, best = min(met, key=lambda one: one[0])
     highest = max((result for _, _, result in met), key=lambda result: result.lower_bound)
@@ -205,4 +198,4 @@ def dual_weights(weights: FloatArray, norm: float) -> FloatArray:
     """Weights scaled so that Σ w_i v_i never exceeds the ℓp aim (p ≥ 2)."""
     r = norm / 2
     dual = inf if r == 1 else 1.0 if r == inf else r / (r - 1)
-    return np.asarray(weights / power_mean(weights, dual))
+    return np.asarray(weights / mean_error(weights, dual))

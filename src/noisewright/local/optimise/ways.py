@@ -34,7 +34,7 @@ from noisewright.local.optimise.orbits.orbit_search import OrbitEffort, search_o
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
 from noisewright.local.optimise.orbits.symmetry import SymmetricProblem
 from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.coarse_and_fine import (
+from noisewright.local.optimise.ordered.ordered_search import (
     OrderedEffort,
     bins_for,
     search_ordered,

@@ -1,4 +1,4 @@
-"""Information from a strategy on coarse bins beside one whose translates cover the fine domain.
+"""A strategy on coarse bins beside one whose translates cover the fine domain, and its information.
 
 X = circ(λ) + U C Uᵀ, with U the indicator of n/b equal bins of b neighbouring cells. All that an
 optimiser or an analyst needs of X⁻¹ follows from matrices over the bins: UᵀDU is circulant for
@@ -8,14 +8,20 @@ every circulant D, with eigenvalues that gather those of D whose frequencies agr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
-from noisewright.local.optimise.orbits.invariants import Decomposition, ramp_vector
+from noisewright.local.composed.mixture import Mixture
+from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.optimise.orbits.invariants import Decomposition, decompose, ramp_vector
+from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import Gram
 
 ComplexArray = NDArray[np.complex128]
 
@@ -223,3 +229,91 @@ class CoarseFineInformation(Information):
     def solve(self, x: FloatArray) -> FloatArray:
         """Inverse applied to `x`."""
         return np.asarray(self.inverse.solve(x) + x.mean(axis=0) / self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseFine(Mixture):
+    """A strategy on equal bins of neighbours, mixed with orbits over the cells of a cycle."""
+
+    kind = "coarse-fine"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        bins, cells = (self.coarsenings * 2)[:2]
+        even = bins.table is None and cells.table is None and cells.width == 1
+        if len(self.components) != 2 or not even or self.size % bins.width:
+            raise InvalidParameter("components", len(self.components), "must be bins and cells")
+        coarse, fine = self.components
+        if not isinstance(coarse, MatrixStrategy) or not isinstance(fine, OrbitStrategy):
+            raise InvalidParameter("components", coarse.kind, "must be a matrix, then orbits")
+        if fine.sizes != (self.size,) or len(fine.families) != 1:
+            raise InvalidParameter("components", fine.sizes, "must turn all cells")
+
+    @property
+    def counts_people(self) -> bool:
+        """Bins are even."""
+        return True
+
+    @cached_property
+    def _parts(self) -> tuple[MatrixStrategy, OrbitStrategy, float, float]:
+        coarse, fine = self.components
+        assert isinstance(coarse, MatrixStrategy)
+        assert isinstance(fine, OrbitStrategy)
+        first, second = self._chances
+        return coarse, fine, first, second
+
+    @cached_property
+    def _bins(self) -> Bins:
+        return Bins(self.size, self.components[0].size)
+
+    @cached_property
+    def _spectrum(self) -> FloatArray:
+        """Eigenvalues of the fine information at the kept characters."""
+        _, fine, _, _ = self._parts
+        return fine.eigenvalues
+
+    @cached_property
+    def _centred_coarse(self) -> FloatArray:
+        return np.asarray(self._parts[0].information.dense() - 1.0)
+
+    @cached_property
+    def information(self) -> CoarseFineInformation:
+        """X = 11ᵀ + circ(fine) + U coarse Uᵀ."""
+        _, _, first, second = self._parts
+        return CoarseFineInformation(
+            CoarseFineInverse(
+                self._bins,
+                full_spectrum(second * self._spectrum, self.size),
+                first * self._centred_coarse,
+            )
+        )
+
+    def type_variances(self, gram: Gram) -> FloatArray:
+        """From transforms and matrices over bins, for prefix, ranges and what is made of them."""
+        known = decompose(gram, Translations((self.size,)))
+        if known is None:
+            return super().type_variances(gram)
+        # Asked for several times on the way to a plan, and seconds of work on large domains.
+        return _variances(self, gram).copy()
+
+    def _variances_on(self, known: Decomposition) -> FloatArray:
+        group = Translations((self.size,))
+        coarse, fine, first, second = self._parts
+        found = sandwich(self._bins, second * self._spectrum, first * self._centred_coarse, known)
+        result = first * self._bins.spread(coarse.energy(found.on_bins()))
+        between = found.between[: len(group.counts)] * group.counts
+        result += second * float(between[1:] @ self._spectrum[1:])
+        energies = [found.on_translates(values) for values in fine.families[0].values]
+        silent = np.zeros(fine.outputs - fine.starts[-1])
+        result += second * fine.expectation(np.concatenate([*energies, silent]))
+        weights = known.eigenvalues * group.counts
+        return np.asarray(
+            result - weights[1:].sum() / self.size - known.ramp * ramp_vector(self.size) ** 2
+        )
+
+
+@lru_cache(maxsize=2)
+def _variances(strategy: CoarseFine, gram: Gram) -> FloatArray:
+    known = decompose(gram, Translations((strategy.size,)))
+    assert known is not None
+    return strategy._variances_on(known)

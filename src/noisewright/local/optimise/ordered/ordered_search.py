@@ -8,12 +8,11 @@ all cells. Each part is optimised knowing what the other contributes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter
-from noisewright.local.composed.mixture import Coarsening, Mixture
+from noisewright.local.composed.mixture import Coarsening
 from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.descent import descend
@@ -21,7 +20,7 @@ from noisewright.local.optimise.dense.design import Design, rounded
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.search import Effort, search
 from noisewright.local.optimise.kept import saved_design, saved_patterns, saved_shares
-from noisewright.local.optimise.orbits.invariants import Decomposition, decompose, ramp_vector
+from noisewright.local.optimise.orbits.invariants import Decomposition, ramp_vector
 from noisewright.local.optimise.orbits.orbit_search import flip_cells
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
 from noisewright.local.optimise.orbits.symmetry import (
@@ -30,9 +29,9 @@ from noisewright.local.optimise.orbits.symmetry import (
     orbit_information,
 )
 from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.coarsefine import (
+from noisewright.local.optimise.ordered.coarse_fine import (
     Bins,
-    CoarseFineInformation,
+    CoarseFine,
     CoarseFineInverse,
     Sandwich,
     full_spectrum,
@@ -247,91 +246,3 @@ def _mixture(
     return CoarseFine.of(
         [coarse, fine], [Coarsening(n, bins.width), Coarsening(n)], [1.0 - share, share]
     )
-
-
-@dataclass(frozen=True, eq=False)
-class CoarseFine(Mixture):
-    """A strategy on equal bins of neighbours, mixed with orbits over the cells of a cycle."""
-
-    kind = "coarse-fine"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        bins, cells = (self.coarsenings * 2)[:2]
-        even = bins.table is None and cells.table is None and cells.width == 1
-        if len(self.components) != 2 or not even or self.size % bins.width:
-            raise InvalidParameter("components", len(self.components), "must be bins and cells")
-        coarse, fine = self.components
-        if not isinstance(coarse, MatrixStrategy) or not isinstance(fine, OrbitStrategy):
-            raise InvalidParameter("components", coarse.kind, "must be a matrix, then orbits")
-        if fine.sizes != (self.size,) or len(fine.families) != 1:
-            raise InvalidParameter("components", fine.sizes, "must turn all cells")
-
-    @property
-    def counts_people(self) -> bool:
-        """Bins are even."""
-        return True
-
-    @cached_property
-    def _parts(self) -> tuple[MatrixStrategy, OrbitStrategy, float, float]:
-        coarse, fine = self.components
-        assert isinstance(coarse, MatrixStrategy)
-        assert isinstance(fine, OrbitStrategy)
-        first, second = self._chances
-        return coarse, fine, first, second
-
-    @cached_property
-    def _bins(self) -> Bins:
-        return Bins(self.size, self.components[0].size)
-
-    @cached_property
-    def _spectrum(self) -> FloatArray:
-        """Eigenvalues of the fine information at the kept characters."""
-        _, fine, _, _ = self._parts
-        return fine.eigenvalues
-
-    @cached_property
-    def _centred_coarse(self) -> FloatArray:
-        return np.asarray(self._parts[0].information.dense() - 1.0)
-
-    @cached_property
-    def information(self) -> CoarseFineInformation:
-        """X = 11ᵀ + circ(fine) + U coarse Uᵀ."""
-        _, _, first, second = self._parts
-        return CoarseFineInformation(
-            CoarseFineInverse(
-                self._bins,
-                full_spectrum(second * self._spectrum, self.size),
-                first * self._centred_coarse,
-            )
-        )
-
-    def type_variances(self, gram: Gram) -> FloatArray:
-        """From transforms and matrices over bins, for prefix, ranges and what is made of them."""
-        known = decompose(gram, Translations((self.size,)))
-        if known is None:
-            return super().type_variances(gram)
-        # Asked for several times on the way to a plan, and seconds of work on large domains.
-        return _variances(self, gram).copy()
-
-    def _variances_on(self, known: Decomposition) -> FloatArray:
-        group = Translations((self.size,))
-        coarse, fine, first, second = self._parts
-        found = sandwich(self._bins, second * self._spectrum, first * self._centred_coarse, known)
-        result = first * self._bins.spread(coarse.energy(found.on_bins()))
-        between = found.between[: len(group.counts)] * group.counts
-        result += second * float(between[1:] @ self._spectrum[1:])
-        energies = [found.on_translates(values) for values in fine.families[0].values]
-        silent = np.zeros(fine.outputs - fine.starts[-1])
-        result += second * fine.expectation(np.concatenate([*energies, silent]))
-        weights = known.eigenvalues * group.counts
-        return np.asarray(
-            result - weights[1:].sum() / self.size - known.ramp * ramp_vector(self.size) ** 2
-        )
-
-
-@lru_cache(maxsize=2)
-def _variances(strategy: CoarseFine, gram: Gram) -> FloatArray:
-    known = decompose(gram, Translations((strategy.size,)))
-    assert known is not None
-    return strategy._variances_on(known)
