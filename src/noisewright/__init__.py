@@ -14,8 +14,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
     from noisewright.errors import NoisewrightError
     from noisewright.norm.approximate import approximate_norm
-    from noisewright.norm.factorization import Factorization
-    from noisewright.norm.factorize import factorize
+    from noisewright.norm.factorize import Factorization, factorize
     from noisewright.planning.postprocess import post_process
     from noisewright.planning.released_quantiles import release_quantiles
     from noisewright.planning.targets import Target
@@ -31,7 +30,7 @@ _HOMES = {
     "Categorical": "noisewright.domain",
     "Date": "noisewright.domain",
     "Domain": "noisewright.domain",
-    "Factorization": "noisewright.norm.factorization",
+    "Factorization": "noisewright.norm.factorize",
     "NoisewrightError": "noisewright.errors",
     "Numeric": "noisewright.domain",
     "Privacy": "noisewright.privacy.budget",

@@ -14,10 +14,8 @@ from scipy.sparse import csr_array, diags_array
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.norm.factorization import Settings
-from noisewright.norm.numeric import solve_numerically
-from noisewright.norm.problems import DenseProblem
-from noisewright.norm.rowwise import RowwiseProblem, eigen
+from noisewright.norm.factorization import Settings, solve_numerically
+from noisewright.norm.problems import DenseProblem, RowwiseProblem, eigen
 from noisewright.norm.solver import solve
 from noisewright.solution import Status
 from noisewright.workload import Explicit

@@ -8,7 +8,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.residual_basis import residual_plan
-from noisewright.norm.table_families import ResidualStrategy, helmert
+from noisewright.norm.symmetric import ResidualStrategy, helmert
 from noisewright.norm.tridiagonal import (
     inverse_root_diagonal,
     prefix_gram_inverse,

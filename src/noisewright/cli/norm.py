@@ -14,7 +14,7 @@ from noisewright.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from noisewright.norm.approximate import ApproximateNorm
-    from noisewright.norm.factorization import Factorization
+    from noisewright.norm.factorize import Factorization
     from noisewright.privacy.budget import Neighbours
 
 
@@ -118,7 +118,7 @@ def _approximated(
 
 
 def _exponent(result: Factorization | ApproximateNorm) -> float:
-    from noisewright.norm.factorization import Factorization
+    from noisewright.norm.factorize import Factorization
 
     return result.norm if isinstance(result, Factorization) else math.inf
 
@@ -129,7 +129,7 @@ _COLUMNS = [
 
 
 def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
-    from noisewright.norm.factorization import Factorization
+    from noisewright.norm.factorize import Factorization
     from noisewright.norm.named_bounds import lower_bounds
 
     first = results[0]
@@ -165,7 +165,7 @@ def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
 
 
 def _fields(result: Factorization | ApproximateNorm) -> dict[str, object]:
-    from noisewright.norm.factorization import Factorization
+    from noisewright.norm.factorize import Factorization
     from noisewright.norm.named_bounds import lower_bounds
 
     exponent = _exponent(result)

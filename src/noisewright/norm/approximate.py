@@ -19,8 +19,7 @@ import numpy as np
 
 from noisewright.errors import Contradiction, InvalidParameter, TooLarge
 from noisewright.norm.certificate import row_middles, witness_bound
-from noisewright.norm.factorization import Factorization
-from noisewright.norm.factorize import factorize
+from noisewright.norm.factorize import Factorization, factorize
 from noisewright.norm.problems import DenseProblem
 from noisewright.norm.solver import solve
 from noisewright.solution import SLACK, BoundClass, Certificate, Solution, Status, quotient

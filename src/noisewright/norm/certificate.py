@@ -14,12 +14,22 @@ from math import fsum, prod, sqrt
 import numpy as np
 
 from noisewright.errors import Contradiction
-from noisewright.norm.outward import EPSILON, inward
 from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray, Workload
 
+EPSILON = float(np.finfo(np.float64).eps)
 _SMALL = 2**23  # entries of a matrix whose SVD is still quick
 _FEW_PAIRS = 2**18  # entries of all differences of columns up to which they are written out
+
+
+def outward(value: float, terms: int) -> float:
+    """Rounded up by the error that a computation over `terms` terms can have made."""
+    return float(value) * (1 + 4 * (terms + 4) * EPSILON)
+
+
+def inward(value: float, terms: int) -> float:
+    """Rounded down by the error that a computation over `terms` terms can have made."""
+    return float(value) * (1 - 4 * (terms + 4) * EPSILON)
 
 
 def nuclear_from_matrix(matrix: FloatArray) -> float:

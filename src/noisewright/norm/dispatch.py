@@ -15,20 +15,18 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.norm import certificate
+from noisewright.norm.certificate import inward, outward
 from noisewright.norm.explicit import solve_explicit
 from noisewright.norm.factorization import (
     DualWeights,
     Part,
     Settings,
+    solve_numerically,
     uniform_weights,
     worst_status,
 )
-from noisewright.norm.numeric import solve_numerically
-from noisewright.norm.outward import inward, outward
-from noisewright.norm.problems import DenseProblem, GramProblem
-from noisewright.norm.rowwise import RowwiseProblem
-from noisewright.norm.table_families import solve_family
-from noisewright.norm.transitive import LARGEST_TRANSFORM, solve_invariant
+from noisewright.norm.problems import DenseProblem, GramProblem, RowwiseProblem
+from noisewright.norm.symmetric import LARGEST_TRANSFORM, solve_family, solve_invariant
 from noisewright.norm.tridiagonal import PrefixProblem, prefix_gram_inverse, ranges_gram_inverse
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total

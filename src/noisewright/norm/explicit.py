@@ -15,12 +15,18 @@ from typing import Any
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.norm.factorization import Part, Settings, dense_weights, worst_status
-from noisewright.norm.numeric import nothing_asked, solve_numerically
-from noisewright.norm.outward import inward, mean_factor, outward
+from noisewright.norm.certificate import inward, outward
+from noisewright.norm.factorization import (
+    Part,
+    Settings,
+    dense_weights,
+    nothing_asked,
+    solve_numerically,
+    worst_status,
+)
 from noisewright.norm.problems import DenseProblem
-from noisewright.norm.solver import Weights, dual_exponent, error_norm
-from noisewright.norm.transitive import solve_spectrum
+from noisewright.norm.solver import Weights, dual_exponent, error_norm, mean_factor
+from noisewright.norm.symmetric import solve_spectrum
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray
 from noisewright.workload.linear import Adjoint, BlockDiagonal, Folded, IndexArray, characters

@@ -1,27 +1,24 @@
-"""What `factorize` returns: a factorization, its error and a bound on that of any other."""
+"""A factorization of one part of a workload: what solvers return, and the numerical one run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from noisewright.errors import Contradiction
-from noisewright.norm.solver import Progress, Weights, dual_exponent
+from noisewright.norm import certificate
+from noisewright.norm.certificate import outward
+from noisewright.norm.problems import Factors
+from noisewright.norm.solver import Problem, Progress, Weights, dual_exponent, mean_factor, solve
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
-from noisewright.workload.linear import Dense, LinearMap, Product, uniform
+from noisewright.workload.linear import Adjoint, Dense, LinearMap, OnTable, uniform
 from noisewright.workload.marginals import OnAttributes
-
-PRODUCT_SLACK = 1e-6
-"""Relative rounding allowed where a factorization is multiplied back."""
-
-_PROBES = 8  # random histograms: the largest answer to them tells how large a query is
-_PROBED_CELLS = 8192
+from noisewright.workload.tensor import mean_error
 
 
 @dataclass(frozen=True)
@@ -90,76 +87,6 @@ class Part(Solution):
     certificate: DualWeights
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Factorization(Part):
-    """W = R·A with the least error found, and a lower bound on the error of every W = R·A.
-
-    `value` is the p-th mean over queries of ‖R_i‖ times the sensitivity ‖A‖₁→₂ (the strategy is
-    scaled to sensitivity one under the `neighbours` asked for); `lower_bound` is recomputed from
-    the dual weights in `certificate` and rounded down, `value` is rounded up, so `gap` is never
-    negative.
-    """
-
-    workload: Workload
-    norm: float
-    neighbours: str
-
-    def _facts(self) -> list[tuple[str, str]]:
-        return [("workload", self.workload.brief()), ("norm", f"{self.norm:g}"), *super()._facts()]
-
-    def __post_init__(self) -> None:
-        """No result survives that contradicts its bound or does not multiply back."""
-        super().__post_init__()
-        self._check_product()
-
-    @property
-    def subject(self) -> str:
-        return f"factorization of {self.workload.brief()}"
-
-    @cached_property
-    def reconstruction(self) -> LinearMap:
-        """Answers from measurements, R = W·A⁺."""
-        free = self.neighbours == "replace-one"
-        return Product(without_offsets(self.workload) if free else self.workload, self.inverse)
-
-    def _check_product(self) -> None:
-        """R·A = W on random histograms, up to PRODUCT_SLACK of a query's answers to them.
-
-        Under replace-one neighbours on differences of histograms: constants of rows are free.
-        Structured workloads too large for a dense strategy have closed forms and are not probed.
-        """
-        queries, size = self.workload.shape
-        if size > _PROBED_CELLS or queries * size > DENSE_LIMIT:
-            return
-        asked = self.workload
-        probes = np.random.default_rng(0).standard_normal((size, _PROBES))
-        if self.neighbours == "replace-one":
-            asked = without_offsets(asked)
-            probes[-1] -= probes.sum(axis=0)
-        answers = np.asarray(asked.matvec(probes), dtype=np.float64)
-        seen = self.reconstruction.matvec(self.strategy.matvec(probes))
-        sizes = np.abs(answers) + 1e-3 * np.abs(asked.matvec(np.abs(probes)))
-        lost = np.abs(seen - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(axis=1)
-        if not (lost <= 0).all():  # NaN fails as well
-            raise Contradiction(
-                f"factorization of {asked.brief()}: query {int(lost.argmax())} does not come back "
-                f"from the measurements; bring the queries to comparable sizes with weights"
-            )
-
-    def offsets(self) -> FloatArray:
-        """What to add to every answer per person in the table: W = R·A + offsets·1ᵀ.
-
-        Zero under add-remove neighbours. Under replace-one the number of people is public, so
-        shifting a query costs nothing and the factorization is of the best shift.
-        """
-        if self.neighbours == "add-remove":
-            return np.zeros(self.workload.queries)
-        first = np.zeros(self.workload.size)
-        first[0] = 1.0
-        answers = np.asarray(self.workload.matvec(first), dtype=np.float64)
-        return answers - self.reconstruction.matvec(self.strategy.matvec(first))
-
-
 def worst_status(parts: Iterable[Solution]) -> Status:
     """How a search in parts ended: as the first that did not converge, if any."""
     return next((part.status for part in parts if not part.converged), Status.CONVERGED)
@@ -178,3 +105,90 @@ def without_offsets(workload: Workload) -> Workload:
         return workload
     rows = workload.dense()
     return Explicit(rows - rows[:, -1:])
+
+
+class Solvable(Problem, Protocol):
+    """A problem that can also build the factorization at chosen weights."""
+
+    def factors(self, weights: Weights) -> Factors:
+        """The factorization at these weights."""
+
+
+Nuclear = Callable[[FloatArray | None, FloatArray], float]
+
+
+def solve_numerically(
+    workload: Workload, problem: Solvable, settings: Settings, nuclear: Nuclear | None = None
+) -> Part:
+    """Run the solver, then rebuild both bounds from the weights it returned.
+
+    `nuclear` recomputes the lower bound from dual weights; by default from the workload's operator.
+    """
+    norm = settings.norm
+    found = solve(
+        problem,
+        norm,
+        tolerance=settings.tolerance,
+        iterations=settings.iterations,
+        start=settings.start,
+        progress=settings.progress,
+    )
+    factors = problem.factors(found.primal)
+    scale = mean_factor(workload.queries, norm)
+    dual = found.dual
+    if nuclear is None:
+        bound = certificate.nuclear_from_operator(workload, dual.a, dual.b)
+    else:
+        bound = nuclear(dual.a, dual.b)
+    return Part(
+        strategy=Dense(factors.strategy),
+        inverse=Dense(factors.inverse),
+        errors=lambda: row_lengths(workload, factors.inverse),
+        value=outward(_error(workload, factors.inverse, norm), workload.size),
+        lower_bound=bound * scale,
+        certificate=dense_weights(dual.a, dual.b),
+        status=found.status,
+        iterations=found.iterations,
+        notes=rank_note(factors.strategy.shape[0], workload),
+    )
+
+
+def _error(workload: Workload, inverse: FloatArray, norm: float) -> float:
+    """The p-th mean of ‖R_i‖, R = W·inverse; at norm 2 the Gram matrix is enough."""
+    if norm == 2 and workload.queries > workload.size and not isinstance(workload, Explicit):
+        total = np.sum(inverse * workload.gram().matvec(inverse))
+        return float(np.sqrt(total / workload.queries))
+    return mean_error(row_lengths(workload, inverse), norm)
+
+
+def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
+    """‖R_i‖ of R = W·inverse for every query; squares would blur explicit rows that cancel."""
+    if workload.queries > 2 * workload.size and not isinstance(workload, Explicit):
+        return np.sqrt(np.maximum(workload.row_quadratics(inverse @ inverse.T), 0.0))
+    images = np.asarray(workload.matvec(inverse), dtype=np.float64)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))
+
+
+def rank_note(rank: int, workload: Workload) -> tuple[str, ...]:
+    """How a rank-deficient workload was handled, if it is one."""
+    full = min(workload.shape)
+    if rank == full:
+        return ()
+    note = (
+        f"rank {rank} of at most {full}: only the {rank} directions that queries use are measured"
+    )
+    return (note,)
+
+
+def nothing_asked(workload: Workload, norm: float) -> Part:
+    """A workload of zeros: no measurement, no error."""
+    queries, size = workload.shape
+    empty = OnTable((size,), (), Dense(np.zeros((0, 1))))  # of any size
+    return Part(
+        strategy=empty,
+        inverse=Adjoint(empty),
+        errors=lambda: np.zeros(queries),
+        value=0.0,
+        certificate=uniform_weights(workload, norm),
+        notes=("every answer is known beforehand: nothing needs to be measured",),
+    )

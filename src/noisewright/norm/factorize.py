@@ -4,26 +4,106 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from noisewright.errors import InvalidParameter
+import numpy as np
+
+from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.norm.dispatch import solve_part
-from noisewright.norm.factorization import Factorization, Part, Settings
+from noisewright.norm.factorization import Part, Settings, without_offsets
 from noisewright.norm.replace import solve_replace
 from noisewright.norm.solver import Progress, Weights
 from noisewright.solution import Status
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Workload, check_neighbours
+from noisewright.workload.linear import LinearMap, Product
 from noisewright.workload.structure import check_magnitudes
+from noisewright.workload.tensor import DENSE_LIMIT, FloatArray
 from noisewright.workload.text import workload as as_workload
 
+PRODUCT_SLACK = 1e-6
+"""Relative rounding allowed where a factorization is multiplied back."""
+
+_PROBES = 8  # random histograms: the largest answer to them tells how large a query is
+_PROBED_CELLS = 8192
 TOLERANCE = 5e-7
 ITERATIONS = 2000
 CERTIFICATES = {
     "add-remove": "weighted nuclear norm",
     "replace-one": "nuclear norm weighted over pairs of cells",
 }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Factorization(Part):
+    """W = R·A with the least error found, and a lower bound on the error of every W = R·A.
+
+    `value` is the p-th mean over queries of ‖R_i‖ times the sensitivity ‖A‖₁→₂ (the strategy is
+    scaled to sensitivity one under the `neighbours` asked for); `lower_bound` is recomputed from
+    the dual weights in `certificate` and rounded down, `value` is rounded up, so `gap` is never
+    negative.
+    """
+
+    workload: Workload
+    norm: float
+    neighbours: str
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("workload", self.workload.brief()), ("norm", f"{self.norm:g}"), *super()._facts()]
+
+    def __post_init__(self) -> None:
+        """No result survives that contradicts its bound or does not multiply back."""
+        super().__post_init__()
+        self._check_product()
+
+    @property
+    def subject(self) -> str:
+        return f"factorization of {self.workload.brief()}"
+
+    @cached_property
+    def reconstruction(self) -> LinearMap:
+        """Answers from measurements, R = W·A⁺."""
+        free = self.neighbours == "replace-one"
+        return Product(without_offsets(self.workload) if free else self.workload, self.inverse)
+
+    def _check_product(self) -> None:
+        """R·A = W on random histograms, up to PRODUCT_SLACK of a query's answers to them.
+
+        Under replace-one neighbours on differences of histograms: constants of rows are free.
+        Structured workloads too large for a dense strategy have closed forms and are not probed.
+        """
+        queries, size = self.workload.shape
+        if size > _PROBED_CELLS or queries * size > DENSE_LIMIT:
+            return
+        asked = self.workload
+        probes = np.random.default_rng(0).standard_normal((size, _PROBES))
+        if self.neighbours == "replace-one":
+            asked = without_offsets(asked)
+            probes[-1] -= probes.sum(axis=0)
+        answers = np.asarray(asked.matvec(probes), dtype=np.float64)
+        seen = self.reconstruction.matvec(self.strategy.matvec(probes))
+        sizes = np.abs(answers) + 1e-3 * np.abs(asked.matvec(np.abs(probes)))
+        lost = np.abs(seen - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(axis=1)
+        if not (lost <= 0).all():  # NaN fails as well
+            raise Contradiction(
+                f"factorization of {asked.brief()}: query {int(lost.argmax())} does not come back "
+                f"from the measurements; bring the queries to comparable sizes with weights"
+            )
+
+    def offsets(self) -> FloatArray:
+        """What to add to every answer per person in the table: W = R·A + offsets·1ᵀ.
+
+        Zero under add-remove neighbours. Under replace-one the number of people is public, so
+        shifting a query costs nothing and the factorization is of the best shift.
+        """
+        if self.neighbours == "add-remove":
+            return np.zeros(self.workload.queries)
+        first = np.zeros(self.workload.size)
+        first[0] = 1.0
+        answers = np.asarray(self.workload.matvec(first), dtype=np.float64)
+        return answers - self.reconstruction.matvec(self.strategy.matvec(first))
 
 
 def factorize(

@@ -11,12 +11,12 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.norm.certificate import (
+    inward,
     nuclear_from_gram,
     nuclear_from_matrix,
     nuclear_of_marginals,
 )
-from noisewright.norm.factorization import Factorization
-from noisewright.norm.outward import inward
+from noisewright.norm.factorize import Factorization
 from noisewright.norm.prefix import prefix_nuclear_bound
 from noisewright.workload.algebra import Kron, Weighted
 from noisewright.workload.atoms import Identity, Parity, Prefix, Ranges, Total

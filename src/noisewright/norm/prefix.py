@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
-from noisewright.norm.outward import inward, outward
+from noisewright.norm.certificate import inward, outward
 from noisewright.workload.base import FloatArray, check_size
 from noisewright.workload.tensor import mean_error
 

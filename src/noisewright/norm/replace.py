@@ -17,13 +17,19 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.norm import certificate
+from noisewright.norm.certificate import EPSILON, inward, outward
 from noisewright.norm.dispatch import on_attributes, solve_part, weighted
-from noisewright.norm.factorization import Part, Settings, dense_weights, without_offsets
-from noisewright.norm.numeric import nothing_asked, row_lengths
-from noisewright.norm.outward import EPSILON, inward, mean_factor, outward
+from noisewright.norm.factorization import (
+    Part,
+    Settings,
+    dense_weights,
+    nothing_asked,
+    row_lengths,
+    without_offsets,
+)
 from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
-from noisewright.norm.solver import Spectrum, Weights, solve
-from noisewright.norm.table_families import solve_family
+from noisewright.norm.solver import Spectrum, Weights, mean_factor, solve
+from noisewright.norm.symmetric import solve_family
 from noisewright.workload.algebra import Kron, Weighted
 from noisewright.workload.atoms import Atom, Explicit
 from noisewright.workload.base import FloatArray, Workload
@@ -44,12 +50,10 @@ class PairsProblem:
 
     @property
     def rows(self) -> int:
-        """Number of queries."""
         return self.workload.queries
 
     @property
     def columns(self) -> int:
-        """Number of pairs."""
         return self.workload.size * (self.workload.size - 1) // 2
 
     @cached_property

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.norm.certificate import nuclear_of_marginals
-from noisewright.norm.outward import mean_factor, outward
-from noisewright.norm.solver import Spectrum, Weights, dual_exponent, solve
+from noisewright.norm.certificate import nuclear_of_marginals, outward
+from noisewright.norm.solver import Spectrum, Weights, dual_exponent, mean_factor, solve
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import FloatArray, check_neighbours
 from noisewright.workload.tensor import mean_error
@@ -176,12 +175,10 @@ class MarginalProblem:
 
     @property
     def rows(self) -> int:
-        """Number of tables."""
         return self.table_cells.size
 
     @property
     def columns(self) -> int:
-        """Number of kinds of change."""
         return len(self.changes)
 
     def per_row(self, a: FloatArray | None) -> FloatArray:
@@ -225,7 +222,6 @@ class MarginalProblem:
         return float(np.array(worst) @ (self.multiplicity * g / c))
 
     def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
-        """The dual value, and the squared lengths of rows and of changes."""
         g, c = self.roots(a, b)
         return Spectrum(
             float(self.multiplicity @ (g * c)),

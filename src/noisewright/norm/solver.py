@@ -16,11 +16,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.solution import Status
-
-FloatArray = npt.NDArray[np.float64]
+from noisewright.workload.tensor import FloatArray
 
 Progress = Callable[[float], None]
 
@@ -92,6 +90,11 @@ def error_norm(lengths: FloatArray, norm: float) -> float:
         return largest
     total = float(np.sum((lengths / largest) ** norm))
     return largest * math.pow(total, 1 / norm)
+
+
+def mean_factor(queries: int, norm: float) -> float:
+    """What turns an ℓp norm over queries into a p-th mean."""
+    return 1.0 if math.isinf(norm) else math.pow(queries, -1 / norm)
 
 
 def normalise(weights: FloatArray, exponent: float) -> FloatArray:

@@ -62,12 +62,10 @@ class TridiagonalProblem:
 
     @property
     def rows(self) -> int:
-        """No row carries a weight at norm 2."""
         return 0
 
     @property
     def columns(self) -> int:
-        """The domain size."""
         return self.diagonal.size
 
     def _tridiagonal(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -80,7 +78,6 @@ class TridiagonalProblem:
         return Spectrum(float(kappa.sum()), None, kappa / b)
 
     def factors(self, weights: Weights) -> Factors:
-        """A = diag(s)^½ Vᵀ D_b^-½ and its inverse."""
         s, v = _inverse_roots(*self._tridiagonal(weights.b))
         return column_side_factors(s, v, weights.b)
 
@@ -117,12 +114,10 @@ class PrefixProblem:
 
     @property
     def rows(self) -> int:
-        """Number of queries."""
         return self.size
 
     @property
     def columns(self) -> int:
-        """The domain size."""
         return self.size
 
     def _row_side(self, a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:

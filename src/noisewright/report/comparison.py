@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import altair as alt
 
     from noisewright.norm.approximate import ApproximateNorm
-    from noisewright.norm.factorization import Factorization
+    from noisewright.norm.factorize import Factorization
 
 FORMATS = ("html", "svg", "png")
 

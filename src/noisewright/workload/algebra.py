@@ -23,11 +23,9 @@ class Kron(Kronecker, Workload):
     factors: tuple[Workload, ...]
 
     def gram(self) -> Gram:
-        """Gram matrices multiply."""
         return KronGram(tuple(f.gram() for f in self.factors))
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Queries `start` to `stop` as a dense block."""
         numbers = np.arange(start, min(stop, self.queries))
         block = np.ones((len(numbers), 1))
         for factor, digit in zip(self.factors, self._digits(numbers), strict=True):
@@ -64,11 +62,9 @@ class Kron(Kronecker, Workload):
         return apply_along_axes(maps, x)
 
     def text(self) -> str:
-        """Factors joined by `*`."""
         return "*".join(_grouped(f, (Kron, Stack)) for f in self.factors)
 
     def label(self, row: int) -> str:
-        """Labels of the factors, side by side."""
         digits = self._digits(np.array([row]))
         pairs = zip(self.factors, digits, strict=True)
         return " × ".join(f.label(int(digit[0])) for f, digit in pairs)
@@ -81,11 +77,9 @@ class Stack(Stacked, Workload):
     parts: tuple[Workload, ...]
 
     def gram(self) -> Gram:
-        """Gram matrices add."""
         return SumGram(tuple(part.gram() for part in self.parts))
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Queries `start` to `stop` as a dense block."""
         blocks = [np.empty((0, self.size))]
         for part, first in zip(self.parts, self.starts, strict=False):
             a, b = max(start - first, 0), min(stop - first, part.queries)
@@ -104,11 +98,9 @@ class Stack(Stacked, Workload):
         return np.asarray(sum(part.weighted_gram(piece) for part, piece in pieces))
 
     def text(self) -> str:
-        """Parts joined by `+`."""
         return "+".join(_grouped(part, (Stack,)) for part in self.parts)
 
     def label(self, row: int) -> str:
-        """Label of the part's own row."""
         index = int(np.searchsorted(self.starts, row, side="right")) - 1
         return self.parts[index].label(row - self.starts[index])
 
@@ -127,11 +119,9 @@ class Weighted(Scaled, Workload):
             )
 
     def gram(self) -> Gram:
-        """The weight enters squared."""
         return ScaledGram(self.weight**2, self.inner.gram())
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Queries `start` to `stop` as a dense block."""
         return self.weight * self.inner.rows(start, stop)
 
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
@@ -144,11 +134,9 @@ class Weighted(Scaled, Workload):
         return self.weight**2 * self.inner.weighted_gram(weights)
 
     def text(self) -> str:
-        """The weight before `@`."""
         return f"{self.weight!r}@{_grouped(self.inner, (Kron, Stack))}"
 
     def label(self, row: int) -> str:
-        """Label of the inner query, with its weight."""
         return f"{self.weight:g}·{self.inner.label(row)}"
 
 

@@ -45,7 +45,6 @@ class Atom(Workload):
         check_size("cells", self.cells)
 
     def text(self) -> str:
-        """Name and size."""
         return f"{type(self).__name__.lower()}:{self.cells}"
 
     def label(self, row: int) -> str:
@@ -66,27 +65,21 @@ class Identity(Atom):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
         return self.cells, self.cells
 
     def matvec(self, x: Array) -> Array:
-        """Answers on `x`."""
         return x.copy()
 
     def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`."""
         return y.copy()
 
     def gram(self) -> Gram:
-        """Gram matrix."""
         return IdentityGram(self.cells)
 
     def span(self, row: int) -> tuple[int, int]:
-        """The cell itself."""
         return row, row
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        """Every column has one 1."""
         check_order(order)
         return np.ones(self.cells)
 
@@ -105,27 +98,21 @@ class Total(Atom):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
         return 1, self.cells
 
     def matvec(self, x: Array) -> Array:
-        """Answers on `x`."""
         return np.asarray(x.sum(axis=0, keepdims=True))
 
     def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`."""
         return np.repeat(y, self.cells, axis=0)
 
     def gram(self) -> Gram:
-        """Gram matrix."""
         return OnesGram(self.cells)
 
     def span(self, row: int) -> tuple[int, int]:
-        """All cells."""
         return 0, self.cells - 1
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        """Every column has one 1."""
         check_order(order)
         return np.ones(self.cells)
 
@@ -144,23 +131,18 @@ class Prefix(Atom):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
         return self.cells, self.cells
 
     def matvec(self, x: Array) -> Array:
-        """Answers on `x`."""
         return np.cumsum(x, axis=0)
 
     def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`."""
         return np.flip(np.cumsum(np.flip(y, 0), axis=0), 0)
 
     def gram(self) -> Gram:
-        """Gram matrix."""
         return PrefixGram(self.cells)
 
     def span(self, row: int) -> tuple[int, int]:
-        """From the first cell on."""
         return 0, row
 
     def column_norms(self, order: int = 2) -> FloatArray:
@@ -184,7 +166,6 @@ class Ranges(Atom):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
         return self.cells * (self.cells + 1) // 2, self.cells
 
     @cached_property
@@ -207,11 +188,9 @@ class Ranges(Atom):
         return np.cumsum(edges[:-1], axis=0)
 
     def gram(self) -> Gram:
-        """Gram matrix."""
         return RangesGram(self.cells)
 
     def span(self, row: int) -> tuple[int, int]:
-        """First and last cell of interval `row`."""
         n = self.cells
         # Row of the first interval that starts at cell a is a·n − a(a−1)/2; invert by bisection.
         low, high = 0, n - 1
@@ -266,7 +245,6 @@ class Parity(Workload):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
         degrees = range(self.lowest, self.highest + 1)
         return sum(comb(self.bits, j) for j in degrees), 2**self.bits
 
@@ -286,11 +264,9 @@ class Parity(Workload):
         return np.array(masks, dtype=np.int64)
 
     def matvec(self, x: Array) -> Array:
-        """Answers on `x`, by a Walsh–Hadamard transform."""
         return walsh_hadamard(x)[self.characters]
 
     def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`, by a Walsh–Hadamard transform."""
         spectrum = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
         spectrum[self.characters] = y
         return walsh_hadamard(spectrum)
@@ -303,7 +279,6 @@ class Parity(Workload):
         return XorGram(eigenvalues)
 
     def text(self) -> str:
-        """Bits and degrees."""
         if self.lowest == self.highest:
             return f"parity:{self.bits}:{self.highest}"
         if self.lowest == 0:
@@ -311,13 +286,11 @@ class Parity(Workload):
         return f"parity:{self.bits}:{self.lowest}-{self.highest}"
 
     def label(self, row: int) -> str:
-        """The attributes whose parity is asked."""
         mask = int(self.characters[row])
         chosen = [str(i) for i in range(self.bits) if mask >> (self.bits - 1 - i) & 1]
         return "parity(" + ",".join(chosen) + ")"
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        """All entries are ±1."""
         return np.full(self.size, float(self.queries) ** (1 / check_order(order)))
 
     def row_squares(self, x: FloatArray) -> FloatArray:
@@ -374,21 +347,17 @@ class Explicit(Dense, Workload):
         return None if isinstance(self.matrix, np.ndarray) else self.matrix
 
     def gram(self) -> Gram:
-        """Gram matrix."""
         product = self.matrix.T @ self.matrix
         return DenseGram(product if isinstance(product, np.ndarray) else product.toarray())
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Queries `start` to `stop` as a dense block."""
         block = self.matrix[start:stop]
         return np.array(block if isinstance(block, np.ndarray) else block.toarray())
 
     def dense(self, limit: int = 2**62) -> FloatArray:
-        """The matrix itself."""
         return self.rows(0, self.queries)
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        """Norms of the columns."""
         powers = abs(self.matrix) if check_order(order) == 1 else self.matrix**2
         return np.asarray(np.ravel(powers.sum(axis=0)) ** (1 / order))
 
@@ -410,7 +379,6 @@ class Explicit(Dense, Workload):
         return f"explicit:{self.queries}x{self.size}:{digest}"
 
     def label(self, row: int) -> str:
-        """Given name, or the row number."""
         return self.names[row] if self.names is not None else f"query {row}"
 
 
@@ -433,5 +401,4 @@ class Random(Explicit):
         return cls(generator.integers(0, 2, size=(queries, cells)).astype(np.float64), None, seed)
 
     def text(self) -> str:
-        """Shape and seed."""
         return f"random:{self.queries}x{self.size}:{self.seed}"

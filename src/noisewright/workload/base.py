@@ -71,7 +71,6 @@ class Workload(Shown, LinearMap):
         return [self.label(row) for row in range(self.queries)]
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Queries `start` to `stop` as a dense block."""
         stop = min(stop, self.queries)
         selector = np.zeros((self.queries, max(stop - start, 0)))
         selector[np.arange(start, stop), np.arange(stop - start)] = 1.0

@@ -68,7 +68,6 @@ class IdentityGram(_AtomGram):
         return np.ones(self.cells)
 
     def largest_distance_squared(self) -> float:
-        """Two columns differ in two cells."""
         return 2.0 if self.cells > 1 else 0.0
 
 
@@ -83,7 +82,6 @@ class OnesGram(_AtomGram):
         return np.ones(self.cells)
 
     def largest_distance_squared(self) -> float:
-        """All columns are the same."""
         return 0.0
 
 
@@ -154,7 +152,6 @@ class XorGram(Gram):
         return np.full(self.size, self.eigenvalues.mean())
 
     def trace(self) -> float:
-        """Sum of the eigenvalues."""
         return float(self.eigenvalues.sum())
 
     def largest_distance_squared(self) -> float:
@@ -255,7 +252,6 @@ class MarginalGram(Gram):
         return result
 
     def diagonal(self) -> FloatArray:
-        """Every cell lies in one cell of each table."""
         return np.full(self.size, float(sum(self.weights.values())))
 
     def trace(self) -> float:

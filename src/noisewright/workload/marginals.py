@@ -71,7 +71,6 @@ class OnAttributes(OnTable, Workload):
         return f"on:{shape}:{chosen}:({self.inner.text()})"
 
     def label(self, row: int) -> str:
-        """Label of the inner query."""
         return self.inner.label(row)
 
 
@@ -88,17 +87,14 @@ class _SpreadGram(Gram):
         return prod(self.sizes), prod(self.sizes)
 
     def matvec(self, x: Array) -> Array:
-        """Product with `x`."""
         tensor = x.reshape(*self.sizes, *x.shape[1:])
         table = sum_out(tensor, self.sizes, self.attributes).reshape(-1, *x.shape[1:])
         return spread(self.inner.matvec(table), self.sizes, self.attributes)
 
     def diagonal(self) -> FloatArray:
-        """Diagonal."""
         return spread(self.inner.diagonal(), self.sizes, self.attributes)
 
     def largest_distance_squared(self) -> float:
-        """That of the inner matrix."""
         return self.inner.largest_distance_squared()
 
 
@@ -157,7 +153,6 @@ class Marginals(Workload):
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """Number of queries and number of cells."""
         return sum(self.table_queries(table) for table in self.tables), prod(self.sizes)
 
     def table_queries(self, table: Table) -> int:
@@ -191,7 +186,6 @@ class Marginals(Workload):
         return values if weight == 1.0 else np.asarray(weight * values)
 
     def matvec(self, x: Array) -> Array:
-        """Answers on `x`, table by table."""
         tensor = x.reshape(*self.sizes, *x.shape[1:])
         pieces = [
             self.answers(index, sum_out(tensor, self.sizes, table))
@@ -200,7 +194,6 @@ class Marginals(Workload):
         return np.concatenate(pieces)
 
     def rmatvec(self, y: Array) -> Array:
-        """Transpose on `y`, table by table."""
         result = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
         for index, weight in enumerate(self.weights):
             piece = self.part(index).rmatvec(y[self.starts[index] : self.starts[index + 1]])
@@ -219,7 +212,6 @@ class Marginals(Workload):
         return SumGram(tuple(parts))
 
     def column_norms(self, order: int = 2) -> FloatArray:
-        """Powers of norms add over tables."""
         total = np.zeros(self.size)
         for index, weight in enumerate(self.weights):
             total += (weight * self.part(index).column_norms(check_order(order))) ** order
@@ -264,7 +256,6 @@ class Marginals(Workload):
         return None
 
     def label(self, row: int) -> str:
-        """Attributes by number and the query on each."""
         index = int(np.searchsorted(np.array(self.starts, dtype=object), row, side="right")) - 1
         table = self.tables[index]
         if not table:
@@ -289,11 +280,9 @@ class AllMarginals(Kron):
         return tuple(factor.size for factor in self.factors)
 
     def text(self) -> str:
-        """The sizes alone."""
         return f"allmarginals:{sizes_text(self.sizes)}"
 
     def label(self, row: int) -> str:
-        """One value, or `*`, per attribute."""
         digits = np.unravel_index(row, [n + 1 for n in self.sizes])
         return "(" + ",".join("*" if d == 0 else str(int(d) - 1) for d in digits) + ")"
 

@@ -66,17 +66,14 @@ class Questions(Stack):
         return questions(self.spec, self.domain.project(names))
 
     def text(self) -> str:
-        """The specification it was read from, on one line."""
         return f"spec({len(self.parts)} questions, {self.queries} queries)"
 
     def label(self, row: int) -> str:
-        """The query in words."""
         index = int(np.searchsorted(self.starts, row, side="right")) - 1
         term = self.plain_terms()[index]
         return query_labels(self.domain, term)[row - self.starts[index]]
 
     def labels(self) -> list[str]:
-        """All queries in words."""
         return [label for t in self.plain_terms() for label in query_labels(self.domain, t)]
 
 

@@ -57,7 +57,6 @@ class Term:
 
     @property
     def queries(self) -> int:
-        """Number of queries."""
         return self.inner.queries
 
     @property

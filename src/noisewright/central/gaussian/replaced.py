@@ -19,8 +19,7 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.quantise import rounded
 from noisewright.central.blocks.sensitivity import Span, pattern_distances
 from noisewright.central.gaussian.mixed import MixedDesign, evaluated, exchangeable
-from noisewright.norm.factorization import Factorization
-from noisewright.norm.factorize import factorize
+from noisewright.norm.factorize import Factorization, factorize
 from noisewright.norm.solver import Spectrum, solve
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray

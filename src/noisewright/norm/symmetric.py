@@ -1,4 +1,7 @@
-"""Workloads that are families of marginal tables, however they were written, and their strategy."""
+"""Closed forms by symmetry: families of marginal tables, Gram matrices that shifts do not change.
+
+At norm 2, where shifts of the cells leave the Gram matrix M unchanged, M^¼ is optimal.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,29 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.errors import TooLarge
-from noisewright.norm.factorization import DualWeights, Part, Settings
-from noisewright.norm.numeric import nothing_asked
+from noisewright.norm.certificate import EPSILON, inward, outward
+from noisewright.norm.factorization import (
+    DualWeights,
+    Part,
+    Settings,
+    nothing_asked,
+    uniform_weights,
+)
 from noisewright.norm.residual_basis import ResidualSolution, residual_plan
+from noisewright.norm.solver import mean_factor
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
 from noisewright.workload.linear import (
     Adjoint,
     Dense,
+    Invariant,
     Kronecker,
     LinearMap,
     OnTable,
     Repeated,
     Scaled,
     Stacked,
+    characters,
     uniform,
 )
 from noisewright.workload.marginals import Table
@@ -82,17 +94,14 @@ class ResidualStrategy(LinearMap):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Contrasts and cells."""
         sizes = self.solution.sizes
         rows = sum(math.prod(sizes[i] - 1 for i in block) for block in self.solution.blocks)
         return rows, math.prod(sizes)
 
     def matvec(self, x: FloatArray) -> FloatArray:
-        """Contrasts of every block's table."""
         return self.blocks.matvec(x)
 
     def rmatvec(self, y: FloatArray) -> FloatArray:
-        """Adjoint."""
         return self.blocks.rmatvec(y)
 
     def column_norms(self, order: int = 2) -> FloatArray:
@@ -150,3 +159,44 @@ def helmert(size: int) -> FloatArray:
 def _errors(solution: ResidualSolution) -> FloatArray:
     deviations = np.sqrt(solution.table_variances) * np.array(solution.weights)
     return np.repeat(deviations, solution.table_cells)
+
+
+LARGEST_TRANSFORM = 2**26  # cells
+
+
+def solve_invariant(workload: Workload, axes: tuple[int, ...]) -> Part:
+    """The closed form: uniform weights, strategy M^¼."""
+    first = np.zeros(workload.size)
+    first[0] = 1.0
+    column = np.asarray(workload.gram().matvec(first), dtype=np.float64)
+    return solve_spectrum(workload, axes, characters(axes, column))
+
+
+def solve_spectrum(workload: Workload, axes: tuple[int, ...], values: FloatArray) -> Part:
+    """The closed form from the eigenvalues of the Gram matrix."""
+    n = workload.size
+    # Rounding in the transform is absolute: what lies below it is a direction nobody asks about.
+    margin = 8 * math.log2(n + 1) * EPSILON * float(values.max())
+    roots = np.sqrt(np.where(values > 2 * margin, values, 0.0))
+    total = float(roots.sum())
+    lower = float(np.sqrt(np.maximum(values - margin, 0.0)).sum())
+    scale = mean_factor(workload.queries, 2) / math.sqrt(n)
+    unit = math.sqrt(n / total)
+    halves = np.sqrt(roots)
+    inverse = np.divide(1.0, halves, out=np.zeros(n), where=halves > 0) / unit
+
+    def errors() -> FloatArray:
+        flat = Invariant(axes, inverse**2).matvec(np.eye(n))
+        return np.sqrt(np.maximum(workload.row_quadratics(flat), 0.0))
+
+    rank = int(np.count_nonzero(roots))
+    note = f"rank {rank} of {n} cells: only the directions that the queries use carry noise"
+    return Part(
+        strategy=Invariant(axes, unit * halves),
+        inverse=Invariant(axes, inverse),
+        errors=errors,
+        value=outward(total * scale, n),
+        lower_bound=inward(lower * scale, int(math.log2(n)) + 2),
+        certificate=uniform_weights(workload, 2),
+        notes=() if rank == n else (note,),
+    )
