@@ -15,17 +15,16 @@ from test_central_mixed import MIXED
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances, unit_error
-from noisewright.central.gaussian.product_families import compile_family
+from noisewright.central.gaussian.product_designs import compile_family
 from noisewright.central.gaussian.products import as_one_axis
 from noisewright.central.laplace.laplace_tables import TablesObjective, cover, laplace_tables
-from noisewright.central.laplace.merged_cells import merged_cells
 from noisewright.central.laplace.weighted_identity import (
     PowerMean,
     TotalVariance,
     WeightedIdentity,
     weighted_identity,
 )
-from noisewright.central.laplace.weighted_products import laplace_product
+from noisewright.central.laplace.weighted_products import laplace_product, merged_cells
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Marginals, Workload, workload

@@ -7,8 +7,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.gaussian.commuting import commuting_bound
-from noisewright.central.gaussian.product_families import compile_family
+from noisewright.central.gaussian.product_bounds import commuting_bound
+from noisewright.central.gaussian.product_designs import compile_family
 from noisewright.central.registry import CENTRAL
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.budget import Privacy

@@ -11,8 +11,8 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.candidate import Candidate
 from noisewright.central.problem import (
+    Candidate,
     CentralMechanism,
     CentralProblem,
     Proposal,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from noisewright.central.blocks.block_mechanism import BlockMechanism
+from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.grid import grid_bits
 from noisewright.central.blocks.variance import JOINT_LIMIT
 from noisewright.central.mechanism import Mechanism
@@ -138,3 +140,28 @@ def refuses_laplace(problem: CentralProblem) -> str | None:
     """Why Laplace noise is not for this privacy, or None."""
     pure = problem.privacy.kind == "pure"
     return None if pure else "Laplace noise is for pure privacy; leave delta and rho out"
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A strategy and what is known of the best linear one, as in a `Proposal`."""
+
+    strategy: BlockStrategy
+    value: float
+    bound: float | None
+    certificate: str
+    status: str
+    neighbours: str = "add-remove"
+
+    def __post_init__(self) -> None:
+        """No candidate survives whose value contradicts its bound."""
+        value = settled(self.value, self.bound or 0.0, f"strategy ({self.status})")
+        object.__setattr__(self, "value", value)
+
+    def proposal(self, privacy: Privacy) -> Proposal:
+        """The strategy under the least noise that keeps `privacy`."""
+        certificate = "none" if self.bound is None else self.certificate
+        mechanism = BlockMechanism(self.strategy, privacy)
+        return Proposal(
+            mechanism, self.value, self.bound, certificate, self.status, self.neighbours
+        )

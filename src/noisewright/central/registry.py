@@ -6,10 +6,9 @@ When a mechanism applies and how it is planned stand beside what it is.
 from __future__ import annotations
 
 from noisewright.central.baselines import BASELINES
-from noisewright.central.gaussian.products import GAUSSIAN_STRATEGY
+from noisewright.central.gaussian.products import GAUSSIAN_STRATEGY, SPLIT
 from noisewright.central.gaussian.residual import RESIDUAL
 from noisewright.central.gaussian.shared import SHARED_BASIS
-from noisewright.central.gaussian.unions import SPLIT
 from noisewright.central.laplace.laplace_strategy import LAPLACE_STRATEGY
 
 CENTRAL = {

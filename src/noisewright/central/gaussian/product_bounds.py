@@ -2,35 +2,35 @@
 
 Cell weights b = ⊗b_i prove that no linear strategy has total variance below (tr N^½)²,
 N = D_b^½ M D_b^½. Per attribute, u = √b_i and a basis of its complement turn the Gram matrix into
-[[g, cᵀ], [c, H]]; attributes with c = 0 (plain counts) split off exactly. The rest (see `coupled`)
-is one dense eigenproblem where it is small, or an arrow. Where it is neither, N is replaced by
-something below it in the order of positive semidefinite matrices,
-[[g, cᵀ], [c, H]] ⪰ diag(x, H − ccᵀ/(g − x)): every block then stands alone; `commuting` may know
-better.
+[[g, cᵀ], [c, H]]; attributes with c = 0 (plain counts) split off exactly.
+
+- Coupled attributes (c ≠ 0) are one dense eigenproblem where they are few. Larger problems have the
+  shape of an arrow: two largest tables never meet in a third, so the blocks of the largest tables
+  are coupled to smaller ones only. With H diagonalised they are eliminated, and the trace of the
+  square root follows from traces of resolvents of the few that remain.
+- Where they are neither, N is replaced by something below it in the order of positive semidefinite
+  matrices, [[g, cᵀ], [c, H]] ⪰ diag(x, H − ccᵀ/(g − x)): every block then stands alone.
+- With b uniform N is M over the number of cells, and a sum of products of commuting matrices has
+  the sums of products of their eigenvalues as its own. Counts, cumulative counts and ranges commute
+  with counts; none but counts commute with totals. Terms that do not fit are left out: asking less
+  is never harder.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, prod
 
 import numpy as np
 
-from noisewright.central.gaussian.commuting import commuting_bound
-from noisewright.central.gaussian.coupled import (
-    CoupledTerms,
-    Parts,
-    arrow_nuclear,
-    closure,
-    dense,
-    dimension,
-    largest_tables,
-    split_kind,
-)
-from noisewright.central.gaussian.mixed import MixedDesign
-from noisewright.central.gaussian.product_families import Family, Table
+from noisewright.central.gaussian.product_designs import Family, Indices, MixedDesign, Table
 from noisewright.norm.certificate import nuclear_from_gram
 from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import downward_closure
+from noisewright.workload.structure import Term
+from noisewright.workload.tensor import column_kron, kron_all
 
 DENSE_LIMIT = 1600
 """Coordinates up to which coupled attributes are one dense eigenproblem."""
@@ -38,8 +38,18 @@ DENSE_LIMIT = 1600
 CORE_LIMIT = 1000
 """Coordinates of the smaller tables up to which the largest ones are eliminated."""
 
+LARGEST_GRID = 2**22
+"""Products of eigenvalues of commuting terms that are all visited."""
+
+CoupledTerms = tuple[tuple[Table, tuple[int, ...], float], ...]
+"""Tables of coupled attributes, the kinds asked of them, and their squared weights."""
+
 _MARGIN = 1e-12  # rounding of sums and products of weights
 _WORK_LIMIT = 3e10  # sum of cubed dimensions: some tens of seconds
+_STEP = 1.5  # of the trapezoidal rule in log s: its error is e^(-2π²/1.5), below the margin
+_BELOW, _ABOVE = 18.0, 20.0  # how far beyond the spectrum, in log s; what is cut off is positive
+_ARROW_MARGIN = 1e-5
+_COMMUTE = 1e-12
 
 
 def lower_bound(design: MixedDesign, neighbours: str = "add-remove") -> float:
@@ -50,10 +60,11 @@ def lower_bound(design: MixedDesign, neighbours: str = "add-remove") -> float:
     scale = _pairs_scale(design) if public else 1.0
     joint = _joint_bound(family, parts, public)
     if joint is None:
-        found = max(scale * _separate_bound(family, parts, public), commuting_bound(family, public))
+        separate = scale * _separate_bound(family, parts, public)
+        bound = max(separate, commuting_bound(family, public))
     else:
-        found = scale * joint
-    return found * (1 - _MARGIN) / float(np.sqrt(family.queries))
+        bound = scale * joint
+    return bound * (1 - _MARGIN) / float(np.sqrt(family.queries))
 
 
 def _pairs_scale(design: MixedDesign) -> float:
@@ -66,17 +77,12 @@ def _pairs_scale(design: MixedDesign) -> float:
     return float(np.sqrt(2 / (1 - np.prod([alike[design.family.groups[i]] for i in used]))))
 
 
-def _joint_bound(
-    family: Family, parts: Sequence[Parts], public_total: bool = False
-) -> float | None:
+def _joint_bound(family: Family, parts: Sequence[Parts], public_total: bool) -> float | None:
     """Σ over interactions of plain attributes of the nuclear norm over the coupled ones."""
     counted: dict[tuple[CoupledTerms, bool], float] = defaultdict(float)
     for block, terms, multiplicity in _problems(family, parts):
         counted[terms, public_total and not block] += multiplicity
-    sizes = [_eigenproblem(family, terms) for terms, _ in counted]
-    if any(size is None for size in sizes):
-        return None
-    if sum(size**3 for size in sizes if size is not None) > _WORK_LIMIT:
+    if sum(_eigenproblem(family, terms) ** 3 for terms, _ in counted) > _WORK_LIMIT:
         return None
     return sum(
         multiplicity * _nuclear(family, parts, terms, without_total)
@@ -84,15 +90,14 @@ def _joint_bound(
     )
 
 
-def _eigenproblem(family: Family, terms: CoupledTerms) -> int | None:
-    """Dimension of the dense matrix that a problem needs; None where it is too large."""
-    blocks = closure(terms)
-    whole = dimension(family, blocks)
+def _eigenproblem(family: Family, terms: CoupledTerms) -> float:
+    """Dimension of the dense matrix that a problem needs; infinite where it is too large."""
+    whole = dimension(family, closure(terms))
     if whole <= DENSE_LIMIT:
         return whole
     largest = largest_tables(terms)
-    core = None if largest is None else whole - dimension(family, largest)
-    return core if core is not None and core <= CORE_LIMIT else None
+    core = inf if largest is None else whole - dimension(family, largest)
+    return core if core <= CORE_LIMIT else inf
 
 
 def _nuclear(
@@ -108,8 +113,9 @@ def _nuclear(
 
 def _problems(family: Family, parts: Sequence[Parts]) -> list[tuple[Table, CoupledTerms, float]]:
     """Interactions of plain attributes, each with the coupled terms left and its multiplicity."""
-    plain = _plain_groups(family, parts)
-    found: dict[Table, dict[tuple[Table, tuple[int, ...]], float]] = {}
+    coupled_groups = {k.group for k, p in zip(family.kinds, parts, strict=True) if p.level is None}
+    plain = set(family.groups) - coupled_groups
+    weights: dict[Table, dict[tuple[Table, tuple[int, ...]], float]] = {}
     for pair in range(len(family.pair_block)):
         term = family.terms[family.pair_term[pair]]
         block = family.blocks[family.pair_block[pair]]
@@ -123,23 +129,20 @@ def _problems(family: Family, parts: Sequence[Parts]) -> list[tuple[Table, Coupl
             else:
                 coupled.append(i)
                 kinds.append(int(k))
-        terms = found.setdefault(block, {})
+        terms = weights.setdefault(block, {})
         key = (tuple(coupled), tuple(kinds))
         terms[key] = terms.get(key, 0.0) + weight
-    result = []
-    for block, terms in found.items():
-        multiplicity = float(np.prod([family.sizes[i] - 1.0 for i in block]))
-        listed = tuple(sorted((t, k, w) for (t, k), w in terms.items()))
-        result.append((block, listed, multiplicity))
-    return result
+    return [
+        (
+            block,
+            tuple(sorted((t, k, w) for (t, k), w in terms.items())),
+            float(np.prod([family.sizes[i] - 1.0 for i in block])),
+        )
+        for block, terms in weights.items()
+    ]
 
 
-def _plain_groups(family: Family, parts: Sequence[Parts]) -> set[int]:
-    coupled = {kind.group for kind, p in zip(family.kinds, parts, strict=True) if p.level is None}
-    return set(family.groups) - coupled
-
-
-def _separate_bound(family: Family, parts: Sequence[Parts], public_total: bool = False) -> float:
+def _separate_bound(family: Family, parts: Sequence[Parts], public_total: bool) -> float:
     """Blocks made independent by diag(x, H − ccᵀ/(g − x)), x chosen per group on a grid."""
     best = np.zeros(len(family.group_sizes))
     value = 0.0
@@ -148,9 +151,9 @@ def _separate_bound(family: Family, parts: Sequence[Parts], public_total: bool =
             for x in (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97):
                 trial = best.copy()
                 trial[group] = x
-                found = _separate_value(family, parts, trial, public_total)
-                if found > value:
-                    value, best = found, trial
+                reached = _separate_value(family, parts, trial, public_total)
+                if reached > value:
+                    value, best = reached, trial
     return value
 
 
@@ -170,3 +173,210 @@ def _separate_value(
     variances = family.block_variances(family.contributions(totals, contrasts))
     kept = [bool(block) or not public_total for block in family.blocks]
     return float(np.sqrt(variances[kept]).sum())
+
+
+# --- coupled attributes --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """One kind in the basis (u, complement): g, c, H; `level` is h when H = hI and c = 0."""
+
+    g: float
+    c: FloatArray
+    h: FloatArray
+    level: float | None
+
+
+def split_kind(gram: FloatArray, weights: FloatArray) -> Parts:
+    """A Gram matrix weighted by b, in the basis (√b, complement)."""
+    root = np.sqrt(weights / weights.sum())
+    scaled = root[:, None] * gram * root
+    basis = np.linalg.qr(np.column_stack([root, np.eye(len(root))[:, 1:]]))[0]
+    basis[:, 0] = root
+    turned = basis.T @ scaled @ basis
+    g, c, h = float(turned[0, 0]), turned[1:, 0], (turned[1:, 1:] + turned[1:, 1:].T) / 2
+    level = float(h[0, 0]) if len(h) else 0.0
+    flat = bool(np.abs(c).max(initial=0.0) <= 1e-12 * g)
+    flat = flat and bool(np.abs(h - level * np.eye(len(h))).max(initial=0.0) <= 1e-12 * g)
+    return Parts(g, c, h, level if flat else None)
+
+
+def closure(terms: CoupledTerms) -> list[Table]:
+    """All interactions of the tables."""
+    return list(downward_closure([table for table, _, _ in terms]))
+
+
+def dimension(family: Family, blocks: Sequence[Table]) -> int:
+    """Number of coordinates of some interactions."""
+    return int(sum(np.prod([family.sizes[i] - 1 for i in t]) for t in blocks))
+
+
+def dense(
+    family: Family, parts: Sequence[Parts], terms: CoupledTerms, blocks: Sequence[Table]
+) -> FloatArray:
+    """N over some interactions of coupled attributes, block by block."""
+    ends = np.cumsum([0, *(dimension(family, [t]) for t in blocks)])
+    matrix = np.zeros((ends[-1], ends[-1]))
+    place = {t: slice(ends[k], ends[k + 1]) for k, t in enumerate(blocks)}
+    for table, kinds, weight in terms:
+        inside = [t for t in blocks if set(t) <= set(table)]
+        for first in inside:
+            for second in inside:
+                pieces = [
+                    _piece(parts[k], i in first, i in second)
+                    for i, k in zip(table, kinds, strict=True)
+                ]
+                matrix[place[first], place[second]] += weight * kron_all(pieces)
+    return matrix
+
+
+def _piece(part: Parts, left: bool, right: bool) -> FloatArray:
+    if left and right:
+        return part.h
+    if left:
+        return part.c[:, None]
+    return part.c[None, :] if right else np.array([[part.g]])
+
+
+def largest_tables(terms: CoupledTerms) -> list[Table] | None:
+    """Tables contained in no other; None where one of them is asked in two ways."""
+    count = Counter(table for table, _, _ in terms)
+    largest = [t for t in count if not any(set(t) < set(other) for other in count)]
+    return None if any(count[table] > 1 for table in largest) else largest
+
+
+def arrow_nuclear(
+    family: Family,
+    parts: Sequence[Parts],
+    terms: CoupledTerms,
+    largest: Sequence[Table],
+    without_total: bool = False,
+) -> float:
+    """A number just below tr N^½, the blocks of the largest tables eliminated.
+
+    √λ = (1/π)∫ λ/(λ+s) s^-½ ds, by the trapezoidal rule in log s, which converges exponentially.
+    """
+    removed = set(largest)
+    kept = [t for t in closure(terms) if t not in removed and (t or not without_total)]
+    core = dense(family, parts, terms, kept)
+    ends = np.cumsum([0, *(dimension(family, [t]) for t in kept)])
+    place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(kept)}
+    tips = [_Tip.of(parts, t, k, w, place) for t, k, w in terms if t in removed]
+    top = max([float(np.trace(core))] + [float(tip.diagonal.max()) for tip in tips])
+    low = min([top] + [float(tip.diagonal.min()) for tip in tips if tip.diagonal.min() > 0])
+    total = 0.0
+    for t in np.arange(np.log(low) - _BELOW, np.log(top) + _ABOVE, _STEP):
+        s = float(np.exp(t))
+        schur, second = core + s * np.eye(len(core)), np.eye(len(core))
+        outer = 0.0
+        for tip in tips:
+            inverse = 1 / (tip.diagonal + s)
+            outer += float((tip.diagonal * inverse).sum())
+            scaled = tip.coupling * inverse
+            schur[np.ix_(tip.rows, tip.rows)] -= scaled @ tip.coupling.T
+            second[np.ix_(tip.rows, tip.rows)] += scaled @ scaled.T
+        inner = len(core) - s * float(np.trace(np.linalg.solve(schur, second)))
+        total += (outer + inner) * float(np.exp(t / 2))
+    return total * _STEP / np.pi * (1 - _ARROW_MARGIN)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tip:
+    """A largest table in the eigenbasis of its own factors, and its coupling to the core."""
+
+    rows: Indices
+    coupling: FloatArray
+    diagonal: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Parts],
+        table: Table,
+        kinds: Sequence[int],
+        weight: float,
+        place: dict[Table, Indices],
+    ) -> _Tip:
+        eigen = [np.linalg.eigh(parts[k].h) for k in kinds]
+        values = [np.maximum(e.eigenvalues, 0.0) for e in eigen]
+        diagonal = weight * kron_all([v[None, :] for v in values]).ravel()
+        rows, coupling = [np.zeros(0, dtype=np.int64)], [np.zeros((0, diagonal.size))]
+        for block, numbers in place.items():
+            if set(block) <= set(table):
+                pieces = [
+                    e.eigenvectors * v if i in block else parts[k].c[None, :] @ e.eigenvectors
+                    for i, k, e, v in zip(table, kinds, eigen, values, strict=True)
+                ]
+                rows.append(numbers)
+                coupling.append(weight * kron_all(pieces))
+        return cls(np.concatenate(rows), np.concatenate(coupling), diagonal)
+
+
+# --- commuting terms -----------------------------------------------------------------------------
+
+
+def commuting_bound(family: Family, public_total: bool = False) -> float:
+    """Nuclear norm of the largest terms that commute, at even cell weights; zero if too large.
+
+    With a public total, even weights on all pairs of cells: the direction of the total drops out,
+    which takes no more than its own length, and what is left counts √2 times or more.
+    """
+    used = sorted({i for block in family.blocks for i in block})
+    if prod(family.sizes[i] for i in used) > LARGEST_GRID:
+        return 0.0
+    hardest = sorted(family.terms, key=lambda t: -(t.weight**2) * t.inner.gram().trace())
+    chosen: list[Term] = []
+    known: dict[int, list[FloatArray]] = {i: [] for i in used}
+    for term in hardest:
+        asked = {i: _scaled_gram(term, i, family.sizes[i]) for i in used}
+        if all(_commutes(gram, known[i]) for i, gram in asked.items()):
+            chosen.append(term)
+            for i, gram in asked.items():
+                known[i].append(gram)
+    nuclear = _commuting_nuclear(chosen, known, used)
+    return float(np.sqrt(2)) * (nuclear - _total_length(chosen)) if public_total else nuclear
+
+
+def _total_length(chosen: list[Term]) -> float:
+    """Length of the answers on an even histogram of one person."""
+    squares = 0.0
+    for term in chosen:
+        parts = [float(f.gram().dense().sum()) / f.size**2 for f in term.factors or ()]
+        squares += term.weight**2 * prod(parts)
+    return float(np.sqrt(squares))
+
+
+def _commuting_nuclear(
+    chosen: list[Term], known: dict[int, list[FloatArray]], used: list[int]
+) -> float:
+    bases = {i: _common_eigenvectors(known[i]) for i in used}
+    total = np.zeros(prod(len(basis) for basis in bases.values()))
+    for number, term in enumerate(chosen):
+        parts = [
+            np.maximum(np.einsum("ie,ie->e", bases[i], known[i][number] @ bases[i]), 0.0)
+            for i in used
+        ]
+        total += term.weight**2 * column_kron(parts)
+    return float(np.sqrt(total).sum())
+
+
+def _scaled_gram(term: Term, attribute: int, size: int) -> FloatArray:
+    """The Gram matrix of one attribute under even cell weights."""
+    if term.factors is None or attribute not in term.attributes:
+        return np.full((size, size), 1.0 / size)
+    return term.factors[term.attributes.index(attribute)].gram().dense() / size
+
+
+def _commutes(gram: FloatArray, others: list[FloatArray]) -> bool:
+    for other in others:
+        product = gram @ other
+        if np.abs(product - product.T).max() > _COMMUTE * np.abs(product).max():
+            return False
+    return True
+
+
+def _common_eigenvectors(grams: list[FloatArray]) -> FloatArray:
+    """Eigenvectors of a mixture in which no two matrices cancel."""
+    mixture = sum((1 + 0.61803 * k) * gram / np.trace(gram) for k, gram in enumerate(grams))
+    return np.asarray(np.linalg.eigh(mixture).eigenvectors, dtype=np.float64)

@@ -1,10 +1,13 @@
-"""The best linear strategies for products under Gaussian noise, from certified factorizations."""
+"""The best linear strategies for products under Gaussian noise, from certified factorizations.
+
+A union of products may be split: each part by itself, with its own share of the budget.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -14,15 +17,14 @@ from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.grid import USUAL_BITS, bits_each
 from noisewright.central.blocks.quantise import quantise, small_integers
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.replaced import FREE_NOISE, PAIR_CELLS, contrasts_by_pairs
 from noisewright.central.problem import (
+    Candidate,
     CentralMechanism,
     CentralProblem,
     Proposal,
     refuses_gaussian,
 )
-from noisewright.errors import TooLarge
 from noisewright.norm.factorization import without_offsets
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload
@@ -31,9 +33,13 @@ from noisewright.workload.structure import Term
 DENSE_CELLS = 2048
 """Cells of one factor up to which a dense strategy is optimised."""
 
+MOST_PARTS = 64
+"""Parts up to which each gets a strategy of its own."""
+
 _DENSE_QUICK = {2.0: 1024}  # cells of a dense strategy that is found in seconds, by norm
 _DENSE_QUICK_OTHERWISE = 400
 _MOST_BITS = 18
+_SPARE_BITS = 6  # shares of the budget make noise larger
 _GRID_BITS = 10
 _SMALL = 64
 _SETTLED = 1.001  # of the bound: no other strategy could do visibly better
@@ -43,20 +49,13 @@ def product_strategy(
     term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
 ) -> Candidate:
     """The best linear strategy for a product of workloads: factor by factor, bounds multiplied."""
-    if term.factors is None:
-        return product_strategy(as_one_axis(term.inner), (prod(sizes),), norm, total_bits)
-    for factor in term.factors:
-        if factor.size > DENSE_CELLS:
-            raise TooLarge(
-                f"workload {factor.brief()} has {factor.size} cells; a dense strategy is optimised "
-                f"up to {DENSE_CELLS}; combine attributes with '*' or coarsen the bins"
-            )
-    known = {f.text(): factorize(f, norm=norm, tolerance=_tolerance(f)) for f in term.factors}
-    solved = [known[factor.text()] for factor in term.factors]
+    factors = term.factors or ()
+    known = {f.text(): factorize(f, norm=norm, tolerance=_tolerance(f)) for f in factors}
+    solved = [known[factor.text()] for factor in factors]
     real = [s.strategy.dense() for s in solved]
     inexact = sum(small_integers(strategy) is None for strategy in real)
     bits = bits_each(total_bits, inexact, _MOST_BITS)
-    matrices = [quantise(a, f, bits) for a, f in zip(real, term.factors, strict=True)]
+    matrices = [quantise(a, f, bits) for a, f in zip(real, factors, strict=True)]
     value = term.weight * prod(s.value for s in solved)
     bound = term.weight * prod(s.lower_bound for s in solved)
     notes = [s.explanation for s in solved] or ["one count"]
@@ -76,35 +75,34 @@ def replaced_product(
     term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
 ) -> Candidate:
     """For replaced people: few cells exactly, pair by pair; products as for added people."""
-    if term.factors is None:
-        return replaced_product(as_one_axis(term.inner), (prod(sizes),), norm, total_bits)
-    exact = None
-    if len(term.factors) == 1 and term.factors[0].size <= PAIR_CELLS:
+    exact, reached = None, inf
+    factors = term.factors or ()
+    if len(factors) == 1 and factors[0].size <= PAIR_CELLS:
         exact = _by_pairs(term, sizes, norm, total_bits)
     if exact is not None:
-        shifted = as_one_axis(without_offsets(term.factors[0]))
-        shifted = replace(term, inner=shifted.inner, factors=shifted.factors)
-        reached = unit_error(exact.strategy, [shifted], norm, 2, "replace-one")
+        shifted = without_offsets(factors[0])
+        asked = replace(term, inner=shifted, factors=(shifted,))
+        reached = unit_error(exact.strategy, [asked], norm, 2, "replace-one")
         if reached <= _SETTLED * (exact.bound or 0.0):
             return exact
     strategy = product_strategy(term, sizes, norm, total_bits).strategy
     value = unit_error(strategy, [term], norm, 2, "replace-one")
-    told = "best linear strategy for added people, under the sensitivity of replaced ones"
+    status = "best linear strategy for added people, under the sensitivity of replaced ones"
     if exact is None:
-        return Candidate(strategy, value, None, "none", told, "replace-one")
-    if reached <= value:
-        return exact
-    return replace(exact, strategy=strategy, value=value, status=told)
+        return Candidate(strategy, value, None, "none", status, "replace-one")
+    return (
+        exact if reached <= value else replace(exact, strategy=strategy, value=value, status=status)
+    )
 
 
 def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) -> Candidate | None:
     """The exact optimum over differences of columns, and the public number of people beside it."""
     (workload,) = term.factors or ()
     bits = bits_each(total_bits - 6, 1, _MOST_BITS)
-    searched = contrasts_by_pairs(without_offsets(workload), norm, bits)
-    if searched is None:
+    optimum = contrasts_by_pairs(without_offsets(workload), norm, bits)
+    if optimum is None:
         return None
-    axis, solved = searched
+    axis, solved = optimum
     grid = fine_grid([axis.contrasts])
     total = Block((), (), FREE_NOISE)
     alone = BlockStrategy(sizes, (Block(term.attributes, (axis.contrasts,)),))
@@ -112,8 +110,8 @@ def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) 
     contrasts = Block(term.attributes, (axis.contrasts,), scale * grid, grid)
     strategy = BlockStrategy(sizes, (total, contrasts))
     value, bound = term.weight * solved.value, term.weight * solved.lower_bound
-    told = "nuclear norm weighted over pairs of cells"
-    return Candidate(strategy, value, bound, told, solved.explanation, "replace-one")
+    certificate = "nuclear norm weighted over pairs of cells"
+    return Candidate(strategy, value, bound, certificate, solved.explanation, "replace-one")
 
 
 def fine_grid(matrices: Sequence[Integers]) -> int:
@@ -163,4 +161,62 @@ GAUSSIAN_STRATEGY = CentralMechanism(
     lambda problem: refuses_gaussian(problem) or refuses_dense(largest_factor(problem)),
     _plan,
     slow=_slow,
+)
+
+
+def refuses_union(problem: CentralProblem) -> str | None:
+    """Why these are no parts to be planned together by simple means, or None."""
+    if reason := refuses_gaussian(problem):
+        return reason
+    parts = problem.terms
+    if len(parts) < 2:
+        return "there is one part only"
+    if any(term.factors is None for term in parts):
+        return "some queries are no product over attributes"
+    if len(parts) > MOST_PARTS:
+        return f"there are {len(parts)} parts (limit {MOST_PARTS})"
+    return None
+
+
+def _refuses_split(problem: CentralProblem) -> str | None:
+    largest = max((f.size for t in problem.terms for f in t.factors or ()), default=1)
+    return refuses_union(problem) or refuses_dense(largest)
+
+
+def _split(problem: CentralProblem) -> Proposal:
+    """Every part its own optimal strategy, and the share of the budget that makes the whole best.
+
+    With s_k the share of the squared sensitivity, part k has p-th power error P_k·s_k^(-p/2), so
+    the best shares go as P_k^(2/(p+2)); at p = ∞, as the squares of the largest errors.
+    """
+    terms, sizes = problem.terms, problem.sizes
+    norm, neighbours = problem.norm, problem.neighbours
+    bits = problem.grid_bits - _SPARE_BITS
+    parts = [product_strategy(term, sizes, norm, bits) for term in terms]
+    errors = np.array([part.value for part in parts])
+    queries = np.array([term.queries for term in terms], dtype=np.float64)
+    powers = errors**2 if np.isinf(norm) else (queries * errors**norm) ** (2 / (norm + 2))
+    blocks = []
+    for part, share in zip(parts, powers / powers.sum(), strict=True):
+        (block,) = part.strategy.blocks
+        length = part.strategy.sensitivity(2, neighbours)
+        blocks.append(replace(block, noise=max(length, 1e-9) / float(np.sqrt(share))))
+    strategy = BlockStrategy(sizes, tuple(blocks), separate=True)
+    bounds = np.array([part.bound or 0.0 for part in parts])
+    hardest = float((bounds * (queries / queries.sum()) ** (1 / norm)).max())
+    return Candidate(
+        strategy,
+        unit_error(strategy, terms, norm, 2, neighbours),
+        hardest if neighbours == "add-remove" else None,
+        "the hardest part alone",
+        f"{len(parts)} parts answered separately: they need not agree with each other",
+        neighbours,
+    ).proposal(problem.privacy)
+
+
+SPLIT = CentralMechanism(
+    "split",
+    "unions of products: every part its own best strategy and share of the budget",
+    _refuses_split,
+    _split,
 )

@@ -18,7 +18,7 @@ from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.quantise import rounded
 from noisewright.central.blocks.sensitivity import Span, pattern_distances
-from noisewright.central.gaussian.mixed import MixedDesign, evaluated, exchangeable
+from noisewright.central.gaussian.product_designs import MixedDesign, design_of, exchangeable
 from noisewright.norm.factorize import Factorization, factorize
 from noisewright.norm.solver import Spectrum, solve
 from noisewright.workload import Workload, stack
@@ -127,4 +127,4 @@ def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
         if found is not None:
             axes[group], dual[group] = found[0], _cell_weights(found[1])
     changed = any(new is not old for new, old in zip(axes, design.axes, strict=True))
-    return evaluated(family, axes, dual) if changed else None
+    return design_of(family, axes, dual) if changed else None

@@ -7,62 +7,31 @@ ever counted; no step visits the cells of the domain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.grid import USUAL_BITS, contrast_bits
 from noisewright.central.blocks.variance import JOINT_LIMIT, unit_error
-from noisewright.central.candidate import Candidate
-from noisewright.central.gaussian.mixed import MixedDesign, design
+from noisewright.central.gaussian.certified import Certified, certified, certified_design
 from noisewright.central.gaussian.product_bounds import lower_bound
-from noisewright.central.gaussian.product_families import compile_family
+from noisewright.central.gaussian.product_designs import MixedDesign, compile_family, design
 from noisewright.central.gaussian.products import DENSE_CELLS, fine_grid
 from noisewright.central.gaussian.replaced import FREE_NOISE, replaced_design, replaced_precisions
-from noisewright.central.gaussian.reweight import reweight
 from noisewright.central.problem import (
+    Candidate,
     CentralMechanism,
     CentralProblem,
     Proposal,
     refuses_gaussian,
 )
 from noisewright.norm.residual_basis import residual_plan
-from noisewright.workload import Identity, kron
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term, as_counts
 
-_MOST_BITS = 14
 _MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
-
-
-@dataclass(frozen=True, eq=False)
-class Certified:
-    """A design for product queries and a lower bound on the error of any other."""
-
-    design: MixedDesign
-    bound: float
-    value: float
-    bits: int
-
-
-def certified_design(
-    terms: Sequence[Term],
-    sizes: tuple[int, ...],
-    norm: float,
-    neighbours: str = "add-remove",
-    total_bits: int = USUAL_BITS,
-) -> Certified:
-    """Axes and budget shares for product queries, queries that are none replaced by their cells."""
-    products = [as_product(term, sizes) for term in terms]
-    bits = contrast_bits(total_bits, products, sizes, _MOST_BITS)
-    if norm == 2:
-        found = design(compile_family(sizes, products), bits)
-        return Certified(found, lower_bound(found, neighbours), found.value, bits)
-    searched = reweight(products, sizes, norm, bits, neighbours)
-    return Certified(searched.design, searched.bound, searched.value, bits)
 
 
 def interaction_strategy(
@@ -80,58 +49,48 @@ def interaction_strategy(
     counts = as_counts(terms)
     if counts is not None:
         return _counts(counts, sizes, norm, neighbours)
-    found = start or certified_design(terms, sizes, norm, neighbours)
-    planned = _mixed(found) if neighbours == "add-remove" else _replaced(found, terms, norm)
-    if all(term.factors is not None for term in terms):
-        return planned
-    return _restated(planned, terms, norm)
+    start = start or certified_design(terms, sizes, norm, neighbours)
+    best = _mixed(start) if neighbours == "add-remove" else _replaced(start, terms, norm)
+    products = all(term.factors is not None for term in terms)
+    return best if products else _restated(best, terms, norm)
 
 
-def as_product(term: Term, sizes: Sequence[int]) -> Term:
-    """A stand-in for queries that are no product: the cells they look at, as much variance."""
-    if term.factors is not None:
-        return term
-    factors = tuple(Identity(sizes[i]) for i in term.attributes)
-    weight = term.weight * float(np.sqrt(term.inner.gram().trace() / term.inner.size))
-    return Term(weight, term.attributes, kron(list(factors)), factors)
-
-
-def _restated(planned: Candidate, terms: Sequence[Term], norm: float) -> Candidate:
+def _restated(best: Candidate, terms: Sequence[Term], norm: float) -> Candidate:
     """Value for the queries really asked; the bound is that of the products among them."""
     products = [term for term in terms if term.factors is not None]
     bound = None
     if products:
-        sizes, neighbours = planned.strategy.sizes, planned.neighbours
+        sizes, neighbours = best.strategy.sizes, best.neighbours
         known = interaction_strategy(products, sizes, norm, None, neighbours).bound
         share = sum(t.queries for t in products) / sum(t.queries for t in terms)
         bound = None if known is None else known * share ** (1 / norm)
-    value = unit_error(planned.strategy, terms, norm, 2, planned.neighbours)
-    return replace(planned, value=value, bound=bound)
+    value = unit_error(best.strategy, terms, norm, 2, best.neighbours)
+    return replace(best, value=value, bound=bound)
 
 
-def _mixed(found: Certified) -> Candidate:
-    design_ = found.design
-    pairs = zip(design_.family.blocks, design_.shares, strict=True)
+def _mixed(start: Certified) -> Candidate:
+    mixed = start.design
+    pairs = zip(mixed.family.blocks, mixed.shares, strict=True)
     return Candidate(
-        _strategy(design_, [design_.noise(block, share) for block, share in pairs]),
-        found.value,
-        found.bound,
+        _strategy(mixed, [mixed.noise(block, share) for block, share in pairs]),
+        start.value,
+        start.bound,
         "weighted nuclear norm, product weights",
-        f"axes optimised for {len(design_.family.blocks)} interactions; within a factor "
-        f"{max(1.0, found.value / found.bound):.4f} of the lower bound",
+        f"axes optimised for {len(mixed.family.blocks)} interactions; within a factor "
+        f"{max(1.0, start.value / start.bound):.4f} of the lower bound",
     )
 
 
-def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Candidate:
+def _replaced(start: Certified, terms: Sequence[Term], norm: float) -> Candidate:
     """For replaced people: the better of two sorts of axes, and the better of their bounds."""
-    other = replaced_design(found.design, found.bits)
-    designs = [found.design] if other is None else [found.design, other]
-    strategies = [_replaced_strategy(design_) for design_ in designs]
+    other = replaced_design(start.design, start.bits)
+    designs = [start.design] if other is None else [start.design, other]
+    strategies = [_replaced_strategy(mixed) for mixed in designs]
     values = [unit_error(s, terms, norm, 2, "replace-one") for s in strategies]
     best = int(np.argmin(values))
-    bound: float | None = found.bound
+    bound: float | None = start.bound
     if other is not None and norm == 2:
-        bound = max(found.bound, lower_bound(other, "replace-one"))
+        bound = max(start.bound, lower_bound(other, "replace-one"))
     if any(term.factors is None for term in terms):
         bound = None  # it is of the cells that stand in for queries which are no product
     return Candidate(
@@ -139,25 +98,25 @@ def _replaced(found: Certified, terms: Sequence[Term], norm: float) -> Candidate
         values[best],
         bound,
         "nuclear norm weighted over pairs of cells",
-        f"axes optimised for {len(found.design.family.blocks)} interactions; the number of people "
+        f"axes optimised for {len(start.design.family.blocks)} interactions; the number of people "
         f"is public",
         "replace-one",
     )
 
 
-def _replaced_strategy(design_: MixedDesign) -> BlockStrategy:
+def _replaced_strategy(mixed: MixedDesign) -> BlockStrategy:
     """The total for free, shares of the budget for what replaced people can change."""
-    whole = _strategy(design_, np.ones(len(design_.family.blocks))).blocks
+    whole = _strategy(mixed, np.ones(len(mixed.family.blocks))).blocks
     places = [k for k, block in enumerate(whole) if block.attributes]
-    lengths = np.array([design_.noise(whole[k].attributes, 1.0) ** 2 for k in places])
-    gains = design_.variances[places] / lengths
+    lengths = np.array([mixed.noise(whole[k].attributes, 1.0) ** 2 for k in places])
+    gains = mixed.variances[places] / lengths
     units = [Block(whole[k].attributes, whole[k].factors) for k in places]
     precisions = replaced_precisions(units, gains)
     if precisions is None:
         precisions = np.sqrt(gains / lengths)
     noises = np.full(len(whole), FREE_NOISE)
     noises[places] = 1 / np.sqrt(precisions)
-    return _unit_scaled(_strategy(design_, noises))
+    return _unit_scaled(_strategy(mixed, noises))
 
 
 def _unit_scaled(strategy: BlockStrategy) -> BlockStrategy:
@@ -177,13 +136,13 @@ def _counts(
     tables, weights = [t.attributes for t in terms], [t.weight for t in terms]
     solved = residual_plan(sizes, tables, weights, norm, neighbours=neighbours)
     family = compile_family(sizes, terms)
-    found = design(family)
+    mixed = design(family)
     by_block = dict(zip(solved.blocks, np.sqrt(solved.block_variances), strict=True))
     noises = [
-        float(by_block[b]) * _frame_scale(found, b) if b in by_block else FREE_NOISE
+        float(by_block[b]) * _frame_scale(mixed, b) if b in by_block else FREE_NOISE
         for b in family.blocks
     ]
-    strategy, value = _strategy(found, noises), solved.value
+    strategy, value = _strategy(mixed, noises), solved.value
     if neighbours == "replace-one":
         value *= strategy.sensitivity(2, neighbours)
         strategy = _unit_scaled(strategy)
@@ -197,27 +156,20 @@ def _counts(
     )
 
 
-def _frame_scale(found: MixedDesign, block: tuple[int, ...]) -> float:
+def _frame_scale(mixed: MixedDesign, block: tuple[int, ...]) -> float:
     """√ of the eigenvalue of ⊗CᵀC on the interaction: C is a tight frame."""
-    sizes = [found.family.sizes[i] for i in block]
-    lengths = [found.axis(i).length for i in block]
+    sizes = [mixed.family.sizes[i] for i in block]
+    lengths = [mixed.axis(i).length for i in block]
     return prod(float(np.sqrt(y * n / (n - 1))) for n, y in zip(sizes, lengths, strict=True))
 
 
-def _strategy(found: MixedDesign, noises: Sequence[float] | FloatArray) -> BlockStrategy:
+def _strategy(mixed: MixedDesign, noises: Sequence[float] | FloatArray) -> BlockStrategy:
     blocks = []
-    for attributes, noise in zip(found.family.blocks, noises, strict=True):
-        factors = tuple(found.axis(i).contrasts for i in attributes)
+    for attributes, noise in zip(mixed.family.blocks, noises, strict=True):
+        factors = tuple(mixed.axis(i).contrasts for i in attributes)
         multiplier = fine_grid(factors)
         blocks.append(Block(attributes, factors, float(noise) * multiplier, multiplier))
-    return BlockStrategy(found.family.sizes, tuple(blocks))
-
-
-def certified(problem: CentralProblem) -> Certified:
-    """The design that several mechanisms start from, and its bound."""
-    return certified_design(
-        problem.shifted_terms, problem.sizes, problem.norm, problem.neighbours, problem.grid_bits
-    )
+    return BlockStrategy(mixed.family.sizes, tuple(blocks))
 
 
 def _refuses(problem: CentralProblem) -> str | None:
@@ -245,11 +197,11 @@ def _found_by_factors(problem: CentralProblem) -> bool:
 
 
 def _plan(problem: CentralProblem) -> Proposal:
-    known = None if problem.counts else problem.once(certified)
-    found = interaction_strategy(
-        problem.shifted_terms, problem.sizes, problem.norm, known, problem.neighbours
+    start = None if problem.counts else problem.once(certified)
+    best = interaction_strategy(
+        problem.shifted_terms, problem.sizes, problem.norm, start, problem.neighbours
     )
-    return found.proposal(problem.privacy)
+    return best.proposal(problem.privacy)
 
 
 RESIDUAL = CentralMechanism(

@@ -23,12 +23,15 @@ from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block, Table
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.grid import USUAL_BITS, bits_each
-from noisewright.central.candidate import Candidate
-from noisewright.central.gaussian.mixed import MixedDesign, exchangeable
-from noisewright.central.gaussian.product_families import Family, compile_family
-from noisewright.central.gaussian.residual import certified
-from noisewright.central.gaussian.unions import refuses_union
-from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
+from noisewright.central.gaussian.certified import certified
+from noisewright.central.gaussian.product_designs import (
+    Family,
+    MixedDesign,
+    compile_family,
+    exchangeable,
+)
+from noisewright.central.gaussian.products import refuses_union
+from noisewright.central.problem import Candidate, CentralMechanism, CentralProblem, Proposal
 from noisewright.norm.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray

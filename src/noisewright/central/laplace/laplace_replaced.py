@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, islice
-from math import ceil, inf, log2
+from math import inf
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.products import as_one_axis, fine_grid
 from noisewright.central.gaussian.replaced import PAIR_CELLS
 from noisewright.central.laplace.pure_bound import LARGEST, pure_bound
@@ -31,6 +30,8 @@ from noisewright.central.laplace.weighted_identity import (
     race,
     usual_starts,
 )
+from noisewright.central.laplace.weighted_products import MOST_BITS, finest
+from noisewright.central.problem import Candidate
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload
 from noisewright.workload.base import Array, FloatArray
@@ -40,8 +41,6 @@ MOST_CELLS = 1024
 """Cells up to which strategies for replaced people are searched."""
 
 L2_BOUND = "L2 bound over pairs of cells, valid for pure privacy too"
-_BITS = 16
-_LEAST_BITS = 3
 _FREE = 2**20  # times the sensitivity: what noise then does to the public total is not seen
 _RANDOM_ROWS = (1, 2, 3, 4, 6, 8)
 _RANDOM_CELLS = 256
@@ -113,27 +112,20 @@ def replaced_laplace(
     asked: Workload, sizes: tuple[int, ...], norm: float, largest: float = inf
 ) -> Candidate:
     """A strategy over all cells for replaced people, with an L1 distance of at most `largest`."""
-    found = signed_identity(asked.gram(), tuple(n for n in sizes if n > 1))
-    strategy = _on_grid(found, largest)
+    best = signed_identity(asked.gram(), tuple(n for n in sizes if n > 1))
+
+    def on_grid(bits: int) -> BlockStrategy:
+        whole = best.integers(bits)
+        total = _FREE * int(np.abs(whole).sum(axis=0).max())
+        row: Integers = np.full((1, whole.shape[1]), total, dtype=np.int64)
+        rows = np.concatenate([whole, row])
+        block = Block((0,), (rows,), multiplier=fine_grid([whole]))
+        return BlockStrategy((whole.shape[1],), (block,))
+
+    strategy = finest(on_grid, MOST_BITS, 1, "replace-one", largest)
     value = unit_error(strategy, [as_one_axis(asked)], norm, 1, "replace-one")
     bound, name = replaced_bound(asked, norm)
     return Candidate(strategy, value, bound, name, "best of several starts", "replace-one")
-
-
-def _on_grid(found: WeightedIdentity, largest: float) -> BlockStrategy:
-    bits = _BITS
-    while True:
-        whole = found.integers(bits)
-        grid = fine_grid([whole])
-        total = _FREE * int(np.abs(whole).sum(axis=0).max())
-        row: Integers = np.full((1, whole.shape[1]), total, dtype=np.int64)
-        block = Block((0,), (np.concatenate([whole, row]),), multiplier=grid)
-        strategy = BlockStrategy((whole.shape[1],), (block,))
-        # In logarithms: the largest may be so small that the ratio is no float.
-        excess = log2(strategy.sensitivity(1, "replace-one")) - log2(largest)
-        if excess <= 0 or bits <= _LEAST_BITS:
-            return strategy
-        bits = max(_LEAST_BITS, bits - ceil(min(excess, bits)))
 
 
 def replaced_bound(asked: Workload, norm: float) -> tuple[float, str]:
@@ -144,16 +136,16 @@ def replaced_bound(asked: Workload, norm: float) -> tuple[float, str]:
     """
     size = asked.size
     gram = asked.gram().dense()
-    found = []
+    bounds = []
     if size <= PAIR_CELLS:
         solved = factorize(asked, norm=norm, neighbours="replace-one", tolerance=1e-3)
-        found.append((solved.lower_bound, L2_BOUND))
+        bounds.append((solved.lower_bound, L2_BOUND))
     if size * (size - 1) // 2 <= LARGEST:
         first, second = np.array(list(combinations(range(size), 2))).T
         rows = gram[first] - gram[second]
-        found.append((pure_bound(rows[:, first] - rows[:, second], asked.queries), L1_BOUND))
+        bounds.append((pure_bound(rows[:, first] - rows[:, second], asked.queries), L1_BOUND))
     else:
         means = gram.mean(axis=0)
         centred = gram - means - means[:, None] + means.mean()
-        found.append((pure_bound(centred, asked.queries) * size / (size - 1), L1_BOUND))
-    return max(found)
+        bounds.append((pure_bound(centred, asked.queries) * size / (size - 1), L1_BOUND))
+    return max(bounds)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.products import as_one_axis, largest_factor, refuses_dense
 from noisewright.central.laplace.laplace_replaced import MOST_CELLS, replaced_laplace
 from noisewright.central.laplace.laplace_tables import laplace_tables
 from noisewright.central.laplace.weighted_products import laplace_product
 from noisewright.central.problem import (
+    Candidate,
     CentralMechanism,
     CentralProblem,
     Proposal,

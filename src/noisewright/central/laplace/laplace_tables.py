@@ -20,10 +20,11 @@ from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.overlap import Table
 from noisewright.central.blocks.variance import unit_error
-from noisewright.central.candidate import Candidate
-from noisewright.central.gaussian.product_families import Family, Indices, compile_family
-from noisewright.central.gaussian.residual import as_product, interaction_strategy
+from noisewright.central.gaussian.certified import as_product
+from noisewright.central.gaussian.product_designs import Family, Indices, compile_family
+from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.central.laplace.weighted_products import L2_BOUND
+from noisewright.central.problem import Candidate
 from noisewright.errors import TooLarge
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term, as_counts, subsets

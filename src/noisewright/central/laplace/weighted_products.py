@@ -3,12 +3,16 @@
 Every factor gets the best weighted identity found (see `weighted_identity`); products multiply
 strategies, sensitivities and errors. Unlike under Gaussian noise that is not optimal for L1: over
 few cells, weighted sums over several attributes at once do better, so both ways are tried.
+
+Two cells whose columns of W are equal, or equal up to sign, enter every answer only through their
+sum or difference. A strategy for the merged cells, spread back with the signs, has the same L1
+sensitivity and the same errors; a column of zeros needs no measurement at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil, inf, log2, prod
 
 import numpy as np
@@ -16,9 +20,7 @@ import numpy as np
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.candidate import Candidate
 from noisewright.central.gaussian.products import as_one_axis, fine_grid
-from noisewright.central.laplace.merged_cells import MergedCells, merged_cells
 from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
 from noisewright.central.laplace.pure_bound import pure_bound
 from noisewright.central.laplace.weighted_identity import (
@@ -26,11 +28,13 @@ from noisewright.central.laplace.weighted_identity import (
     for_norm,
     weighted_identity,
 )
-from noisewright.errors import TooLarge
+from noisewright.central.problem import Candidate
+from noisewright.errors import InvalidParameter
 from noisewright.norm.factorize import factorize
-from noisewright.workload import Identity, Total, Workload
+from noisewright.workload import Identity, Prefix, Ranges, Total, Workload
 from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import DenseGram, Gram
 from noisewright.workload.structure import Term
 from noisewright.workload.tensor import mean_error
 
@@ -38,13 +42,15 @@ LARGEST_FACTOR = 2048
 _JOINT_CELLS = 1024  # of the attributes that are searched at once
 _WORTHWHILE = 1e-6  # a gain that pays for measuring all cells at once
 _TOTAL_BITS = 33
-_MOST_BITS = 16
+MOST_BITS = 16
 _LEAST_BITS = 3
 _NORM_WORK = 2**27  # entries of W times cells up to which other means than squares are minimised
 _BOUND_ENTRIES = 2**20  # of W up to which other norms than 2 get a bound of their own
 _OWN_ENTRIES = 2**12  # of a matrix of queries that is tried as a start
 L2_BOUND = "L2 bound, valid for pure privacy too: L1 sensitivity is never smaller"
-_STATUS = "best of several starts"
+_SAME_BITS = 36  # of an entry of the Gram matrix that agree where columns may be the same
+_TINY = 1e-300
+_COMPARED = 2**22  # numbers that are compared at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,17 +59,17 @@ class Factor:
 
     workload: Workload
     cells: MergedCells
-    found: WeightedIdentity
+    strategy: WeightedIdentity
     error: float
 
     def integers(self, bits: int) -> Integers:
         """The strategy on the integer grid, with entries up to 2^bits."""
-        return self.cells.spread(self.found.integers(bits))
+        return self.cells.spread(self.strategy.integers(bits))
 
     @property
     def exact(self) -> bool:
         """Whether its integers are small and need no rounding."""
-        return not len(self.found.rows)
+        return not len(self.strategy.rows)
 
     @property
     def plain(self) -> bool:
@@ -79,46 +85,37 @@ def laplace_product(
     Its integers are as fine as an L1 sensitivity of at most `largest` allows. A lower bound for
     added people is computed only where it is asked for.
     """
-    if term.factors is None:
-        return laplace_product(as_one_axis(term.inner), (prod(sizes),), norm, largest, bounded)
-    known = {factor.text(): factor for factor in term.factors}
-    solved = {text: _solve(factor, norm) for text, factor in known.items()}
-    factors = [solved[factor.text()] for factor in term.factors]
+    asked = term.factors or ()
+    solved = {text: _solve(f, norm) for text, f in {f.text(): f for f in asked}.items()}
+    factors = [solved[factor.text()] for factor in asked]
     error = prod(factor.error for factor in factors)
     strategy = _product(term, sizes, factors, largest)
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
-    planned = Candidate(strategy, term.weight * error, None, "none", _STATUS)
-    if not bounded:
-        return planned
-    bound, name = _bound(term.factors, norm)
-    return replace(planned, bound=term.weight * bound, certificate=name)
+    bound, certificate = _bound(asked, norm) if bounded else (None, "none")
+    bound = None if bound is None else term.weight * bound
+    return Candidate(strategy, term.weight * error, bound, certificate, "best of several starts")
 
 
 def _solve(factor: Workload, norm: float, sizes: tuple[int, ...] | None = None) -> Factor:
-    if factor.size > LARGEST_FACTOR and not isinstance(factor, Identity | Total):
-        raise TooLarge(
-            f"workload {factor.brief()} has {factor.size} cells; a strategy is optimised up to "
-            f"{LARGEST_FACTOR}; combine attributes with '*' or coarsen the bins"
-        )
     cells = merged_cells(factor)
     if isinstance(factor, Identity | Total):
         return Factor(factor, cells, WeightedIdentity(np.zeros((0, cells.classes))), 1.0)
     gram = factor.gram()
     if cells.classes < factor.size:
         gram, sizes = cells.merge(gram), None
-    found = weighted_identity(gram, sizes, _own_rows(factor, cells))
-    options = [_valued(factor, cells, found, norm)]
+    squared = weighted_identity(gram, sizes, _own_rows(factor, cells))
+    options = [_valued(factor, cells, squared, norm)]
     if norm > 2 and factor.queries * factor.size**2 <= _NORM_WORK:
         queries = factor.dense()[:, cells.representatives]
-        options.append(_valued(factor, cells, for_norm(found, queries, norm), norm))
+        options.append(_valued(factor, cells, for_norm(squared, queries, norm), norm))
     return min(options, key=lambda option: option.error)
 
 
-def _valued(factor: Workload, cells: MergedCells, found: WeightedIdentity, norm: float) -> Factor:
-    squares = factor.row_quadratics(cells.covariance(found.covariance()))
-    return Factor(factor, cells, found, mean_error(np.sqrt(squares), norm))
+def _valued(factor: Workload, cells: MergedCells, best: WeightedIdentity, norm: float) -> Factor:
+    squares = factor.row_quadratics(cells.covariance(best.covariance()))
+    return Factor(factor, cells, best, mean_error(np.sqrt(squares), norm))
 
 
 def _own_rows(factor: Workload, cells: MergedCells) -> list[FloatArray]:
@@ -158,17 +155,35 @@ def _product(
     term: Term, sizes: tuple[int, ...], factors: Sequence[Factor], largest: float
 ) -> BlockStrategy:
     """Factor by factor, on the finest grid whose sensitivity is not above `largest`."""
-    rounded = sum(not factor.exact for factor in factors)
-    bits = max(6, min(_MOST_BITS, _TOTAL_BITS // max(1, rounded)))
-    while True:
+
+    def strategy(bits: int) -> BlockStrategy:
         matrices = tuple(factor.integers(bits) for factor in factors)
         block = Block(term.attributes, matrices, multiplier=fine_grid(matrices))
-        strategy = BlockStrategy(sizes, (block,))
+        return BlockStrategy(sizes, (block,))
+
+    rounded = sum(not factor.exact for factor in factors)
+    bits = max(6, min(MOST_BITS, _TOTAL_BITS // max(1, rounded)))
+    return finest(strategy, bits, rounded, "add-remove", largest)
+
+
+def finest(
+    strategy: Callable[[int], BlockStrategy],
+    bits: int,
+    rounded: int,
+    neighbours: str,
+    largest: float,
+) -> BlockStrategy:
+    """The strategy with the most bits, up to `bits`, whose L1 sensitivity is not above `largest`.
+
+    `rounded` of its factors grow by a bit with every bit.
+    """
+    while True:
+        trial = strategy(bits)
         # In logarithms: the largest may be so small that the ratio is no float.
-        excess = log2(strategy.sensitivity(1)) - log2(largest)
+        excess = log2(trial.sensitivity(1, neighbours)) - log2(largest)
         if excess <= 0 or bits <= _LEAST_BITS or not rounded:
-            return strategy
-        bits = max(_LEAST_BITS, bits - ceil(excess / rounded))
+            return trial
+        bits = max(_LEAST_BITS, bits - ceil(min(excess / rounded, bits)))
 
 
 def _joint_factor(factors: Sequence[Factor], sizes: tuple[int, ...], norm: float) -> Factor | None:
@@ -196,3 +211,81 @@ def _joint(
     whole = tensor.transpose(0, *(1 + order)).reshape(len(matrix), -1)
     block = Block((0,), (np.ascontiguousarray(whole),), multiplier=fine_grid([whole]))
     return BlockStrategy((prod(sizes),), (block,))
+
+
+# --- cells that no query tells apart --------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class MergedCells:
+    """Class and sign of every cell (sign 0: in no query), and one cell of each class."""
+
+    labels: Integers
+    signs: Integers
+    representatives: Integers
+
+    @property
+    def classes(self) -> int:
+        """Number of merged cells."""
+        return len(self.representatives)
+
+    def merge(self, gram: Gram) -> Gram:
+        """The Gram matrix over the merged cells."""
+        kept = self.representatives
+        return DenseGram(gram.dense()[np.ix_(kept, kept)])
+
+    def spread(self, strategy: Integers) -> Integers:
+        """A strategy over the merged cells as one over all cells."""
+        return np.ascontiguousarray(strategy[:, self.labels] * self.signs)
+
+    def covariance(self, merged: FloatArray) -> FloatArray:
+        """A matrix over all cells with the merged cells' variance for every query."""
+        if self.classes == len(self.labels):
+            return merged
+        full = np.zeros((len(self.labels),) * 2)
+        full[np.ix_(self.representatives, self.representatives)] = merged
+        return full
+
+
+def merged_cells(workload: Workload) -> MergedCells:
+    """The cells of a workload up to columns that agree, or agree up to sign, exactly."""
+    size = workload.size
+    each, one = np.arange(size), np.ones(size, dtype=np.int64)
+    if isinstance(workload, Total):
+        return MergedCells(0 * each, one, each[:1])
+    if isinstance(workload, Identity | Prefix | Ranges):
+        return MergedCells(each, one, each)
+    owners, signs = _similar(workload.gram().dense())
+    apart = _differing(workload, owners, signs)
+    owners[apart], signs[apart] = apart, 1
+    representatives = np.unique(owners[signs != 0])
+    if not len(representatives):
+        raise InvalidParameter("workload", workload.brief(), "is zero everywhere", "ask something")
+    labels = np.where(signs != 0, np.searchsorted(representatives, owners), 0)
+    return MergedCells(labels, signs, representatives)
+
+
+def _similar(gram: FloatArray) -> tuple[Integers, Integers]:
+    """For every cell the first whose column is the same, within rounding, and their sign."""
+    each = np.arange(len(gram))
+    rounded = np.rint(gram / max(float(np.abs(gram).max()), _TINY) * 2.0**_SAME_BITS)
+    leading = np.sign(rounded[each, (rounded != 0).argmax(axis=1)])
+    _, first, classes = np.unique(
+        rounded * leading[:, None], axis=0, return_index=True, return_inverse=True
+    )
+    owners = first[classes.ravel()]
+    return owners, (leading * leading[owners]).astype(np.int64)
+
+
+def _differing(workload: Workload, owners: Integers, signs: Integers) -> Integers:
+    """Cells whose column is not exactly what it is taken for: W(e_u − s·e_v) is not zero."""
+    merged = np.flatnonzero((owners != np.arange(len(owners))) | (signs == 0))
+    wrong = []
+    step = max(1, _COMPARED // (workload.queries + workload.size))
+    for start in range(0, len(merged), step):
+        block = merged[start : start + step]
+        differences = np.zeros((workload.size, len(block)))
+        differences[owners[block], np.arange(len(block))] = -signs[block]
+        differences[block, np.arange(len(block))] = 1.0
+        wrong.append(block[np.asarray(workload.matvec(differences) != 0).any(axis=0)])
+    return np.concatenate([np.zeros(0, dtype=np.int64), *wrong])
