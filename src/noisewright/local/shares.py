@@ -1,10 +1,14 @@
-"""The best mixture of orbits: a convex problem over shares, small in one of its two dimensions."""
+"""The best mixture of ways to report: a convex problem over the share of reports each gets."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from noisewright.workload.base import FloatArray
+
+Step = Callable[[FloatArray], FloatArray]
 
 _STEPS = 80
 _MULTIPLICATIVE_STEPS = 60
@@ -16,13 +20,17 @@ def best_shares(
 ) -> tuple[FloatArray, float]:
     """Minimise Σ_c energies_c / (shares · information)_c over shares that sum to one.
 
-    `information` has a row per orbit and a column per class of characters. Primal–dual interior
-    point; the Hessian has the rank of the classes, and each step works on the smaller side. Large
-    problems get plain multiplicative steps, which never raise the value. Returns the shares and
-    the value.
+    `information` has a row per way to report and a column per thing asked. Primal–dual interior
+    point; the Hessian has the rank of the columns, and each step works on the smaller side. Large
+    problems get plain multiplicative steps. Returns the shares and the value.
     """
     if information.size > _NEWTON_ENTRIES:
-        w = _multiplicative(information, energies)
+        w = faded_shares(
+            len(information),
+            lambda w: w @ information,
+            lambda seen: information @ (energies / seen**2),
+            _MULTIPLICATIVE_STEPS,
+        )
         return w, float((energies / (w @ information)).sum())
     scale = np.maximum(information.mean(axis=0), np.finfo(float).tiny)
     a, m = information / scale, energies / scale
@@ -71,10 +79,17 @@ def _longest(point: FloatArray, move: FloatArray) -> float:
     return min(1.0, 0.99 * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf)))
 
 
-def _multiplicative(information: FloatArray, energies: FloatArray) -> FloatArray:
-    w = np.full(len(information), 1.0 / len(information))
-    for _ in range(_MULTIPLICATIVE_STEPS):
-        gains = information @ (energies / (w @ information) ** 2)
+def faded_shares(ways: int, seen: Step, gain: Step, steps: int) -> FloatArray:
+    """The same by steps w ← w·√gain of optimal design: what does not help fades out.
+
+    `seen` gives what shares tell of each thing asked, and `gain` of that minus the derivative of
+    the value in each share. No step raises the value.
+    """
+    w = np.full(ways, 1.0 / ways)
+    for _ in range(steps):
+        gains = gain(seen(w))
+        if not gains.any():
+            break  # nothing is asked
         w = w * np.sqrt(gains / (w @ gains))
         w /= w.sum()
-    return w
+    return np.asarray(w)

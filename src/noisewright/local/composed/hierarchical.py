@@ -25,6 +25,7 @@ from noisewright.local.histogram.centred import CentredStrategy, check_cells
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
+from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
@@ -171,18 +172,13 @@ def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
 
 
 def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatArray]:
-    """Minimise Σ_l m_l/λ_l with λ_l = Σ_{j<=l} p_j g_j over distributions p.
-
-    The problem is convex; p ← p·√(−gradient) is the monotone fixed-point step of optimal design.
-    """
-    p = np.full(len(gains), 1.0 / len(gains))
-    for _ in range(_STEPS):
-        eigenvalues = np.cumsum(p * gains)
-        slope = gains * np.cumsum((detail / eigenvalues**2)[::-1])[::-1]
-        if not slope.any():
-            break  # only the total is asked, which everybody knows
-        p = p * np.sqrt(slope)
-        p /= p.sum()
+    """Minimise Σ_l m_l/λ_l with λ_l = Σ_{j<=l} p_j g_j over distributions p."""
+    p = faded_shares(
+        len(gains),
+        lambda p: np.cumsum(p * gains),
+        lambda known: gains * np.cumsum((detail / known**2)[::-1])[::-1],
+        _STEPS,
+    )
     p[p < 1e-9] = 0.0
     p /= p.sum()
     seen = np.cumsum(p * gains)

@@ -26,6 +26,7 @@ from noisewright.local.histogram.sets import ListedSubsets, best_subset_size
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes
 from noisewright.local.reading import check_axes, check_sizes, check_weights, written
+from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram, MarginalGram
@@ -285,8 +286,7 @@ def _projections(shape: tuple[int, ...]) -> dict[Block, FloatArray]:
 def union(gram: Gram, epsilon: float) -> Union:
     """All tables asked and their subsets as candidates, with the best sampling weights.
 
-    Minimises Σ_T D_T/κ_T, κ linear in the weights, by the monotone fixed-point step
-    p ← p·√(−gradient); candidates that do not help fade out.
+    Minimises Σ_T D_T/κ_T, κ linear in the weights; candidates that do not help fade out.
     """
     check_epsilon(epsilon)
     if not isinstance(gram, MarginalGram):
@@ -307,13 +307,12 @@ def union(gram: Gram, epsilon: float) -> Union:
     gains = np.array([oracles[n].contrast / n for n in cells])
     pairs = [(c, position[s]) for c, table in enumerate(tables) for s in interactions(table)]
     owner, member = (np.array(side) for side in zip(*pairs, strict=True))
-    p = np.full(len(tables), 1.0 / len(tables))
-    for _ in range(_STEPS):
-        knowledge = np.bincount(member, weights=(p * gains)[owner], minlength=len(blocks))
-        pull = cost / knowledge**2
-        p = p * np.sqrt(gains * np.bincount(owner, weights=pull[member], minlength=len(tables)))
-        p /= p.sum()
-    kept = p > 1e-9 * p.max()
-    weights = whole_weights(np.where(kept, p, 0.0))
+    p = faded_shares(
+        len(tables),
+        lambda p: np.bincount(member, (p * gains)[owner], len(blocks)).astype(np.float64),
+        lambda known: gains * np.bincount(owner, (cost / known**2)[member], len(tables)),
+        _STEPS,
+    )
+    weights = whole_weights(np.where(p > 1e-9 * p.max(), p, 0.0))
     chosen = [(t, w) for t, w in zip(tables, weights, strict=True) if w > 0]
     return Union(sizes, epsilon, tuple(t for t, _ in chosen), tuple(w for _, w in chosen))
