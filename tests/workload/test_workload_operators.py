@@ -188,3 +188,20 @@ def test_marginal_gram_is_that_of_its_rows_by_every_way(
     np.testing.assert_allclose(gram.dense(), expected, atol=1e-12)
     monkeypatch.setattr(gram_module, "_MOST_ATTRIBUTES", 0)
     np.testing.assert_allclose(gram.dense(), expected, atol=1e-12)
+
+
+def test_forms_of_a_gram_matrix_are_the_matrix_itself(text: str) -> None:
+    gram = workload(text).gram()
+    matrix = gram.dense()
+    np.testing.assert_allclose(gram.normal_form().dense(), matrix, atol=1e-9)
+    np.testing.assert_allclose(gram.scaled(2.5).dense(), 2.5 * matrix, atol=1e-9)
+    assert not gram.scaled(0.0).dense().any()
+    assert gram.mean_square() == pytest.approx(np.trace(matrix) / len(matrix))
+    form = gram.identity_and_ones()
+    if form is not None:
+        np.testing.assert_allclose(form[0] * np.eye(len(matrix)) + form[1], matrix)
+
+
+def test_histograms_and_totals_are_told_by_their_gram_matrix() -> None:
+    assert workload("2@identity:5+total:5+identity:5").gram().identity_and_ones() == (5.0, 1.0)
+    assert workload("identity:5+prefix:5").gram().identity_and_ones() is None

@@ -32,6 +32,29 @@ class Gram(LinearMap):
         """Squared Frobenius norm of the workload."""
         return float(self.diagonal().sum())
 
+    def mean_square(self) -> float:
+        """Σ_u M_uu/n, however many cells there are."""
+        return self.trace() / self.size
+
+    def identity_and_ones(self) -> tuple[float, float] | None:
+        """(w, c) when the matrix is wI + c·11ᵀ by structure: histograms and totals."""
+        return None
+
+    def normal_form(self) -> Gram:
+        """The same matrix with factors brought out of products, and without parts of zero."""
+        return self
+
+    def split(self) -> tuple[float, Gram]:
+        """A factor, and the matrix without it."""
+        return 1.0, self
+
+    def scaled(self, factor: float) -> Gram:
+        """A non-negative multiple of the matrix."""
+        own, inner = self.split()
+        if factor * own == 0.0:
+            return zero_gram(self.size)
+        return inner if factor * own == 1.0 else ScaledGram(factor * own, inner)
+
     def largest_distance_squared(self) -> float:
         """Largest squared ℓ2 distance between two columns of the workload."""
         d, m = self.diagonal(), self.dense()
@@ -70,6 +93,9 @@ class IdentityGram(_AtomGram):
     def largest_distance_squared(self) -> float:
         return 2.0 if self.cells > 1 else 0.0
 
+    def identity_and_ones(self) -> tuple[float, float] | None:
+        return 1.0, 0.0
+
 
 @dataclass(frozen=True)
 class OnesGram(_AtomGram):
@@ -83,6 +109,9 @@ class OnesGram(_AtomGram):
 
     def largest_distance_squared(self) -> float:
         return 0.0
+
+    def identity_and_ones(self) -> tuple[float, float] | None:
+        return 0.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -172,6 +201,19 @@ class ScaledGram(Scaled, Gram):
     def largest_distance_squared(self) -> float:
         return self.weight * self.inner.largest_distance_squared()
 
+    def mean_square(self) -> float:
+        return self.weight * self.inner.mean_square()
+
+    def identity_and_ones(self) -> tuple[float, float] | None:
+        inner = self.inner.identity_and_ones()
+        return inner and (self.weight * inner[0], self.weight * inner[1])
+
+    def normal_form(self) -> Gram:
+        return self.inner.normal_form().scaled(self.weight)
+
+    def split(self) -> tuple[float, Gram]:
+        return self.weight, self.inner
+
 
 @dataclass(frozen=True, eq=False)
 class SumGram(Gram):
@@ -189,6 +231,22 @@ class SumGram(Gram):
     def diagonal(self) -> FloatArray:
         return np.asarray(sum(part.diagonal() for part in self.parts))
 
+    def mean_square(self) -> float:
+        return sum(part.mean_square() for part in self.parts)
+
+    def identity_and_ones(self) -> tuple[float, float] | None:
+        known = [pair for part in self.parts if (pair := part.identity_and_ones()) is not None]
+        if len(known) < len(self.parts):
+            return None
+        return sum(pair[0] for pair in known), sum(pair[1] for pair in known)
+
+    def normal_form(self) -> Gram:
+        parts = [part.normal_form() for part in self.parts]
+        parts = [part for part in parts if part.split()[0] > 0]
+        if not parts:
+            return zero_gram(self.size)
+        return parts[0] if len(parts) == 1 else SumGram(tuple(parts))
+
 
 @dataclass(frozen=True, eq=False)
 class KronGram(Kronecker, Gram):
@@ -201,6 +259,13 @@ class KronGram(Kronecker, Gram):
 
     def trace(self) -> float:
         return prod(factor.trace() for factor in self.factors)
+
+    def mean_square(self) -> float:
+        return prod(factor.mean_square() for factor in self.factors)
+
+    def normal_form(self) -> Gram:
+        weights, factors = zip(*(f.normal_form().split() for f in self.factors), strict=True)
+        return KronGram(factors).scaled(prod(weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,6 +357,14 @@ class MarginalGram(Gram):
             for table, weight in self.weights.items()
             if any(self.sizes[i] > 1 for i in table)
         )
+
+    def mean_square(self) -> float:
+        return float(sum(self.weights.values()))
+
+
+def zero_gram(cells: int) -> Gram:
+    """The Gram matrix of questions whose answers are known."""
+    return ScaledGram(0.0, OnesGram(cells))
 
 
 def downward_closure(

@@ -12,10 +12,15 @@ from math import isfinite, log2, prod
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.analysis.offsets import without_offsets, zero_gram
+from noisewright.local.analysis.offsets import without_offsets
 from noisewright.local.strategy import LARGEST_VECTOR
 from noisewright.workload.base import Workload
-from noisewright.workload.gram import DenseGram, Gram, KronGram, MarginalGram, ScaledGram, SumGram
+from noisewright.workload.gram import (
+    DenseGram,
+    Gram,
+    MarginalGram,
+    zero_gram,
+)
 from noisewright.workload.marginals import AllMarginals
 from noisewright.workload.structure import named_sizes, subsets
 
@@ -26,8 +31,8 @@ _LARGEST = 1e150  # products of two Gram matrices must neither overflow nor vani
 def table_gram(workload: Workload) -> Gram:
     """The Gram matrix of the queries up to a constant each, tables of counts in marginal form."""
     try:
-        gram = normal_form(_gram(without_offsets(workload)))
-        scale = mean_square(gram)
+        gram = _gram(without_offsets(workload)).normal_form()
+        scale = gram.mean_square()
     except OverflowError:
         scale = float("inf")
     vanished = scale == 0 and not _known(without_offsets(workload))
@@ -52,52 +57,13 @@ def _known(asked: Workload) -> bool:
 
 def normalised(gram: Gram) -> tuple[float, Gram]:
     """A factor and a matrix of the same product, which no factor of the queries changes."""
-    scale, inner = _split(normal_form(gram))
+    scale, inner = gram.normal_form().split()
     if scale == 0.0:
         return 1.0, gram
     if isinstance(inner, DenseGram):
-        unit = 2.0 ** round(log2(mean_square(inner) or 1.0))  # divides without rounding
+        unit = 2.0 ** round(log2(inner.mean_square() or 1.0))  # divides without rounding
         return scale * unit, DenseGram(inner.matrix / unit)
     return scale, inner
-
-
-def mean_square(gram: Gram) -> float:
-    """Σ_u M_uu/n, however many cells there are."""
-    if isinstance(gram, ScaledGram):
-        return gram.weight * mean_square(gram.inner)
-    if isinstance(gram, KronGram):
-        return prod(map(mean_square, gram.factors))
-    if isinstance(gram, SumGram):
-        return sum(map(mean_square, gram.parts))
-    if isinstance(gram, MarginalGram):
-        return float(sum(gram.weights.values()))
-    return gram.trace() / gram.size
-
-
-def normal_form(gram: Gram) -> Gram:
-    """The same matrix with all factors brought out of products, and without parts that are zero."""
-    if isinstance(gram, ScaledGram):
-        return _scaled(gram.weight, normal_form(gram.inner))
-    if isinstance(gram, KronGram):
-        scales, factors = zip(*(_split(normal_form(f)) for f in gram.factors), strict=True)
-        return _scaled(prod(scales), KronGram(factors))
-    if isinstance(gram, SumGram):
-        parts = [part for part in map(normal_form, gram.parts) if _split(part)[0] > 0]
-        if not parts:
-            return zero_gram(gram.size)
-        return parts[0] if len(parts) == 1 else SumGram(tuple(parts))
-    return gram
-
-
-def _split(gram: Gram) -> tuple[float, Gram]:
-    return (gram.weight, gram.inner) if isinstance(gram, ScaledGram) else (1.0, gram)
-
-
-def _scaled(factor: float, gram: Gram) -> Gram:
-    own, inner = _split(gram)
-    if factor * own == 0.0:
-        return zero_gram(gram.size)
-    return inner if factor * own == 1.0 else ScaledGram(factor * own, inner)
 
 
 def _gram(workload: Workload) -> Gram:

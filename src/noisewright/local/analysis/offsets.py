@@ -18,7 +18,7 @@ from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Explicit, Total
 from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray, Workload
-from noisewright.workload.gram import Gram, OnesGram, ScaledGram
+from noisewright.workload.gram import Gram, zero_gram
 from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.tensor import spread
 
@@ -77,11 +77,6 @@ class Differences(Explicit):
     def label(self, row: int) -> str:
         """That of the workload it is made of."""
         return super().label(row) if self.origin is None else self.origin.label(row)
-
-
-def zero_gram(cells: int) -> Gram:
-    """The Gram matrix of questions whose answers are known."""
-    return ScaledGram(0.0, OnesGram(cells))
 
 
 @lru_cache(maxsize=4)  # every mechanism and every bound of a plan asks for the same

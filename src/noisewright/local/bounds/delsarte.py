@@ -21,12 +21,8 @@ from noisewright.local.shares import best_shares
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import (
     Gram,
-    IdentityGram,
     KronGram,
     MarginalGram,
-    OnesGram,
-    ScaledGram,
-    SumGram,
     XorGram,
 )
 
@@ -142,20 +138,9 @@ def _interactions(gram: Gram) -> _Listed | _Product | None:
 
 
 def _pair(gram: Gram) -> tuple[float, float] | None:
-    """Eigenvalues of a Gram matrix a·I + b·11ᵀ, on the total and off it."""
-    if isinstance(gram, IdentityGram):
-        return 1.0, 1.0
-    if isinstance(gram, OnesGram):
-        return float(gram.size), 0.0
-    if isinstance(gram, ScaledGram):
-        inner = _pair(gram.inner)
-        return inner and (gram.weight * inner[0], gram.weight * inner[1])
-    if isinstance(gram, SumGram):
-        parts = [_pair(part) for part in gram.parts]
-        known = [part for part in parts if part is not None]
-        both = (sum(part[0] for part in known), sum(part[1] for part in known))
-        return both if len(known) == len(parts) else None
-    return None
+    """Eigenvalues of a Gram matrix w·I + c·11ᵀ, on the total and off it."""
+    form = gram.identity_and_ones()
+    return form and (form[0] + form[1] * gram.size, form[0])
 
 
 def _products(parts: list[FloatArray]) -> FloatArray:

@@ -21,7 +21,7 @@ from noisewright.local.analysis.information import CentredInformation, Informati
 from noisewright.local.reading import whole
 from noisewright.local.strategy import IntArray, Strategy, check_dense
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram, IdentityGram, OnesGram, ScaledGram, SumGram
+from noisewright.workload.gram import Gram
 
 
 @dataclass(frozen=True)
@@ -146,20 +146,3 @@ def check_cells(size: int) -> int:
             "with one cell every answer follows from the number of people: collect nothing",
         )
     return int(size)
-
-
-def identity_and_ones(gram: Gram) -> tuple[float, float] | None:
-    """(w, c) when the Gram matrix is wI + c·11ᵀ by structure: histograms and totals."""
-    if isinstance(gram, IdentityGram):
-        return 1.0, 0.0
-    if isinstance(gram, OnesGram):
-        return 0.0, 1.0
-    if isinstance(gram, ScaledGram):
-        inner = identity_and_ones(gram.inner)
-        return inner and (gram.weight * inner[0], gram.weight * inner[1])
-    if isinstance(gram, SumGram):
-        parts = [identity_and_ones(part) for part in gram.parts]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            return sum(part[0] for part in known), sum(part[1] for part in known)
-    return None

@@ -23,7 +23,6 @@ from noisewright.local.fixedpoint import (
 from noisewright.local.histogram.centred import (
     CentredStrategy,
     Support,
-    identity_and_ones,
 )
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
@@ -191,7 +190,7 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         if self.buckets == 2:
             return plain
         scale = self.line_excess / self.support.gap**2
-        weights = identity_and_ones(gram)
+        weights = gram.identity_and_ones()
         if weights is not None:
             # P M P = w (I − 11ᵀ/n): off the diagonal it is −w/n.
             return np.asarray(plain - scale * weights[0] * self._line_counts / self.size)
@@ -285,7 +284,7 @@ def _is_prime(number: int) -> bool:
 
 def _plan(problem: LocalProblem) -> LocalHashing:
     """Hashing to two values where lines through cells, which more values bring, are too many."""
-    lines = problem.cells > DENSE_SIZE and identity_and_ones(problem.gram) is None
+    lines = problem.cells > DENSE_SIZE and problem.gram.identity_and_ones() is None
     return LocalHashing(problem.listed_cells, problem.epsilon, 2 if lines else 0)
 
 
