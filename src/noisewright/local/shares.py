@@ -55,7 +55,7 @@ def best_shares(
         move_level = (first.sum() + w.sum() - 1.0) / second.sum()
         move = first - move_level * second
         move_slack = (aim - w * slack - slack * move) / w
-        length = min(_longest(w, move), _longest(slack, move_slack))
+        length = min(longest_step(w, move, 0.99), longest_step(slack, move_slack, 0.99))
         w = np.maximum(w + length * move, 1e-300)
         slack, level = slack + length * move_slack, level + length * move_level
     w = w / w.sum()
@@ -74,9 +74,10 @@ def _solve(root: FloatArray, ratio: FloatArray, right: FloatArray) -> FloatArray
     return np.asarray(scaled - ratio[:, None] * (root @ np.linalg.solve(inner, root.T @ scaled)))
 
 
-def _longest(point: FloatArray, move: FloatArray) -> float:
+def longest_step(point: FloatArray, move: FloatArray, most: float) -> float:
+    """A step of one, or so much of the way to where the first coordinate would vanish."""
     shrinking = move < 0
-    return min(1.0, 0.99 * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf)))
+    return min(1.0, most * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf)))
 
 
 def faded_shares(ways: int, seen: Step, gain: Step, steps: int) -> FloatArray:

@@ -17,6 +17,7 @@ import numpy as np
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.design import BoolArray, Design, spectral_patterns
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
+from noisewright.local.shares import longest_step
 from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
@@ -78,15 +79,10 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         )[0]
         move = solved[:, -1] - solved[:, :-1] @ move_prices
         move_slack = (aim - w * slack - slack * move) / w
-        length = min(_longest(w, move), _longest(slack, move_slack))
+        length = min(longest_step(w, move, 0.95), longest_step(slack, move_slack, 0.95))
         w, slack = w + length * move, slack + length * move_slack
         prices = prices + length * move_prices
     return Priced(Design(design.patterns, w, design.epsilon), value, quadratic, prices)
-
-
-def _longest(point: FloatArray, move: FloatArray) -> float:
-    shrinking = move < 0
-    return min(1.0, 0.95 * float(np.min(-point[shrinking] / move[shrinking], initial=np.inf)))
 
 
 def improve(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.local.histogram.sets import best_subset_size
+from noisewright.local.shares import longest_step
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
@@ -99,9 +100,7 @@ class Design:
             except np.linalg.LinAlgError:
                 return None
             step = w * (rooted @ answer)
-            shrinking = step < 0
-            limit = float(np.min(-w[shrinking] / step[shrinking], initial=np.inf))
-            w = w + min(1.0, 0.9 * limit) * step
+            w = w + longest_step(w, step, 0.9) * step
         return None
 
 
