@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 
-def make_callable(name: str, function: Callable[..., Any]) -> None:
+def make_callable(name: str, function: Callable[..., object]) -> None:
     """Let the module of that name be called like `function`.
 
     Importing a room binds its module to the package's attribute of the same name, where people
@@ -16,7 +15,7 @@ def make_callable(name: str, function: Callable[..., Any]) -> None:
     """
 
     class CallableModule(ModuleType):
-        def __call__(self, *args: Any, **options: Any) -> Any:
+        def __call__(self, *args: object, **options: object) -> object:
             return function(*args, **options)
 
     sys.modules[name].__class__ = CallableModule

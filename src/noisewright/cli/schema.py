@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -83,7 +83,7 @@ def show(file: Path, as_json: bool) -> None:
     )
 
 
-def _summary(domain: Domain) -> dict[str, Any]:
+def _summary(domain: Domain) -> dict[str, object]:
     return {
         "reviewed": domain.reviewed,
         "names": domain.names,
@@ -94,7 +94,7 @@ def _summary(domain: Domain) -> dict[str, Any]:
     }
 
 
-def _details(attribute: Attribute) -> dict[str, Any]:
+def _details(attribute: Attribute) -> dict[str, object]:
     return {
         "name": attribute.name,
         "kind": attribute.kind,

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +66,7 @@ class Domain(Shown):
 
     attributes: Sequence[Attribute]
     reviewed: bool = True
-    impossible: Sequence[Box | Mapping[str, Any]] = ()
+    impossible: Sequence[Box | Mapping[str, object]] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -221,7 +220,7 @@ class Domain(Shown):
         meaning = json.dumps(document, sort_keys=True)
         return hashlib.sha256(meaning.encode()).hexdigest()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the schema as plain values, ready for JSON."""
         document = schema.to_dict(self.attributes, self.reviewed)
         if self.boxes:
@@ -229,7 +228,7 @@ class Domain(Shown):
         return document
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, object]) -> Domain:
+    def from_dict(cls, document: object) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
         attributes, reviewed, impossible = schema.from_dict(document)
         error = DomainError("schema: `impossible` cannot be understood; see the how-to")

@@ -32,7 +32,7 @@ _KINDS: dict[str, type[Attribute]] = {
 }
 
 
-def to_dict(attributes: Sequence[Attribute], reviewed: bool) -> dict[str, Any]:
+def to_dict(attributes: Sequence[Attribute], reviewed: bool) -> dict[str, object]:
     """Return a schema as plain values; in a draft every attribute says that it is one.
 
     So no single line that is lost makes a draft pass for a schema that people wrote.
@@ -41,8 +41,8 @@ def to_dict(attributes: Sequence[Attribute], reviewed: bool) -> dict[str, Any]:
     return {"reviewed": reviewed, "attributes": [_attribute_to_dict(a, mark) for a in attributes]}
 
 
-def _attribute_to_dict(attribute: Attribute, mark: Mapping[str, bool]) -> dict[str, Any]:
-    document: dict[str, Any] = {"name": attribute.name, "kind": attribute.kind, **mark}
+def _attribute_to_dict(attribute: Attribute, mark: Mapping[str, bool]) -> dict[str, object]:
+    document: dict[str, object] = {"name": attribute.name, "kind": attribute.kind, **mark}
     fields = {field.name: field.default for field in dataclasses.fields(attribute)}
     fields["missing"] = "other" if attribute.outside == "other" else "error"
     if isinstance(attribute, Numeric):
@@ -74,7 +74,7 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
-def from_dict(document: object) -> tuple[list[Attribute], bool, list[Any]]:
+def from_dict(document: object) -> tuple[list[Attribute], bool, list[Mapping[str, object]]]:
     """Read a schema from plain values: attributes, whether reviewed, what is impossible."""
     allowed = {"attributes", "reviewed", "impossible"}
     top = _mapping(document, "the schema", {"attributes"}, allowed)
@@ -170,7 +170,9 @@ class _Loader(yaml.SafeLoader):
         if size > _MOST_TEXT:
             raise FileFormatError(f"the YAML text stands for more than {_MOST_TEXT} characters")
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Hashable, object]:
         """Refuse a key given twice, of which YAML would silently keep the last."""
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         if not all(isinstance(key, Hashable) for key in keys):
@@ -222,7 +224,7 @@ _Dumper.add_representer(list, _represent_list)
 _Dumper.add_representer(str, _represent_text)
 
 
-def load_yaml(source: str | Path) -> Any:
+def load_yaml(source: str | Path) -> object:
     """Read YAML from a path, or from text that has more than one line; the text is not trusted."""
     text = str(source)
     if isinstance(source, Path) or "\n" not in source:

@@ -8,7 +8,7 @@ itself here, and what becomes of it depends on no other.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -20,15 +20,19 @@ from noisewright.domain import columns
 from noisewright.domain.attribute import Storage
 from noisewright.tables.reading import read_as
 
+if TYPE_CHECKING:
+    import narwhals
+    from narwhals.typing import IntoSeries
+
 # Some 146,000 years before and after 1970: outside whatever is declared, inside every calendar.
 _FARTHEST = 2**62
 _A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
 
 
-def python_objects(series: Any) -> npt.NDArray[np.object_] | None:
+def python_objects(series: narwhals.Series[IntoSeries]) -> npt.NDArray[np.object_] | None:
     """Return the values of a frame's column that is one of Python objects, else None."""
-    native = series.to_native()
+    native: Any = series.to_native()  # of pandas, polars or pyarrow
     kind = getattr(native, "dtype", None)
     categories = getattr(kind, "categories", None)  # of pandas; those of polars are text
     if categories is not None and getattr(categories, "dtype", None) == np.dtype(object):
