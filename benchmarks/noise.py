@@ -10,7 +10,7 @@ from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
-from noisewright.privacy.noise import discrete_gaussian, discrete_laplace, rounded_gaussian
+from noisewright.privacy.noise import discrete_laplace, rounded_gaussian
 
 DRAWS = 1_000_000
 OPENDP_DRAWS = 20_000
@@ -47,7 +47,6 @@ def main() -> None:
         laplace = rate(opendp_sampler("laplace", scale), OPENDP_DRAWS)
         for name, sampler, other in (
             ("rounded-gaussian", rounded_gaussian, gaussian),
-            ("discrete-gaussian", discrete_gaussian, gaussian),
             ("discrete-laplace", discrete_laplace, laplace),
         ):
             ours = rate(lambda count, draw=sampler, s=scale: draw(s, count), DRAWS)

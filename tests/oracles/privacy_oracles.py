@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from itertools import accumulate
 from random import Random
 
 import mpmath
@@ -54,14 +53,6 @@ def discrete_laplace_survival(scale: float | Fraction) -> Callable[[int], mpmath
     """Pr(|k| >= m)."""
     inverse = 1 / Fraction(scale)
     return lambda m: 2 * mpmath.exp(-rational(m * inverse)) / (1 + mpmath.exp(-rational(inverse)))
-
-
-def discrete_gaussian_survival(sigma: float | Fraction) -> Callable[[int], mpmath.mpf]:
-    """Pr(|k| >= m) by summing the weights; for moderate sigma only."""
-    s = rational(sigma)
-    weights = [mpmath.exp(-((k / s) ** 2) / 2) for k in range(int(40 * sigma) + 3)]
-    tails = list(accumulate(reversed(weights)))[::-1]
-    return lambda m: 2 * tails[m] / (2 * tails[0] - 1) if m < len(tails) else mpmath.mpf(0)
 
 
 def exact_magnitude(survival: Callable[[int], mpmath.mpf], low: int, high: int, bits: int) -> int:

@@ -12,7 +12,6 @@ from scipy.stats import binom
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.amplification import (
     _fair_tail,
-    closed_form_epsilon,
     shuffled,
     shuffled_delta,
 )
@@ -130,11 +129,10 @@ def test_more_people_more_delta_or_less_epsilon_never_hurt(
 @pytest.mark.parametrize("local", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("people", [10**5, 10**8])
 def test_the_sum_is_within_the_closed_form(local: float, people: int) -> None:
-    closed = closed_form_epsilon(local, people, 1e-9)
+    """Theorem 3.1 of "Hiding among the clones" (2021), which bounds a weaker divergence."""
     growth = np.exp(local)
     spread = 8 * np.sqrt(growth * np.log(4e9)) / np.sqrt(people) + 8 * growth / people
-    stated = np.log(1 + (growth - 1) / (growth + 1) * spread)
-    assert closed == pytest.approx(stated, rel=1e-8)
+    closed = np.log(1 + (growth - 1) / (growth + 1) * spread)
     assert 0.1 * closed < shuffled(local, people, 1e-9).epsilon < closed  # type: ignore[operator]
 
 
@@ -156,8 +154,6 @@ def test_binomial_tails_are_far_better_than_the_slack(tosses: int) -> None:
 
 
 def test_what_cannot_be_amplified_is_refused() -> None:
-    with pytest.raises(InvalidParameter, match="people=100 is too few for the closed form"):
-        closed_form_epsilon(4.0, 100, 1e-9)
     for people in (0, -1, 2.5, True, 10**11):
         with pytest.raises(InvalidParameter, match="people="):
             shuffled(1.0, people, 1e-9)  # type: ignore[arg-type]

@@ -12,18 +12,15 @@ import pytest
 from scipy import stats
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy import noise
 from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.noise import discrete_gaussian, discrete_laplace, rounded_gaussian
+from noisewright.privacy.noise import discrete_laplace, rounded_gaussian
 from oracles.privacy_oracles import (
     PRECISION,
     ScriptedSource,
     SeededSource,
     cell_probabilities,
-    discrete_gaussian_survival,
     discrete_laplace_survival,
     exact_magnitude,
-    rational,
     rounded_gaussian_survival,
 )
 
@@ -34,7 +31,6 @@ INVERTED = {
 SURVIVALS = {
     "rounded-gaussian": rounded_gaussian_survival,
     "discrete-laplace": discrete_laplace_survival,
-    "discrete-gaussian": discrete_gaussian_survival,
 }
 SCALES = [2.0**-40, 0.1, 0.5, 1.0, 7.3, 1000.3, 1e6, 2.0**30, 2.0**40]
 
@@ -162,22 +158,6 @@ def test_half_the_noise_does_not_pass() -> None:
     assert follows(draws, rounded_gaussian_survival(3.7)) < 1e-12
 
 
-def test_acceptance_of_the_discrete_gaussian_is_exact() -> None:
-    """Every decision equals U <= exp(-x) in arbitrary precision, ambiguous uniforms included."""
-    sigma = Fraction(7.3)
-    centre = sigma**2 / 8
-    with mpmath.workprec(PRECISION):
-        for magnitude in (0, 1, 6, 7, 20, 60):
-            x = ((magnitude - centre) / sigma) ** 2 / 2
-            threshold = mpmath.ldexp(mpmath.exp(-rational(x)), 63)
-            near = int(mpmath.floor(threshold))
-            for bits in (0, near - 1, near, near + 1, (1 << 63) - 1):
-                source = ScriptedSource([2 * bits], 0xFF)
-                decided = noise._accept(sigma, np.array([magnitude]), source)[0]
-                exact = bits + 1 <= threshold if bits != near else False
-                assert decided == exact, (magnitude, bits - near)
-
-
 @pytest.mark.parametrize("name", SURVIVALS)
 @pytest.mark.parametrize("scale", [0.05, 0.2, 0.5, 0.99, 1.0, 1.5, 6.0])
 def test_variance_is_that_of_the_law_drawn(name: str, scale: float) -> None:
@@ -191,11 +171,10 @@ def test_variance_is_that_of_the_law_drawn(name: str, scale: float) -> None:
 
 def test_large_scales_approach_the_continuous_variance() -> None:
     assert NoiseLaw("rounded-gaussian", 1e6).variance == pytest.approx(1e12 + 1 / 12, rel=1e-15)
-    assert NoiseLaw("discrete-gaussian", 1e6).variance == pytest.approx(1e12, rel=1e-15)
     assert NoiseLaw("discrete-laplace", 1e6).variance == pytest.approx(2e12 - 1 / 6, rel=1e-12)
 
 
-@pytest.mark.parametrize("draw", [rounded_gaussian, discrete_laplace, discrete_gaussian])
+@pytest.mark.parametrize("draw", [rounded_gaussian, discrete_laplace])
 def test_shapes_and_independence_of_calls(draw: Callable[..., np.ndarray]) -> None:
     assert draw(5.0, 0).shape == (0,)
     assert draw(5.0, (2, 3)).shape == (2, 3)
@@ -204,7 +183,7 @@ def test_shapes_and_independence_of_calls(draw: Callable[..., np.ndarray]) -> No
     assert not np.array_equal(draw(100.0, 50), draw(100.0, 50))
 
 
-@pytest.mark.parametrize("draw", [rounded_gaussian, discrete_laplace, discrete_gaussian])
+@pytest.mark.parametrize("draw", [rounded_gaussian, discrete_laplace])
 @pytest.mark.parametrize(
     "scale", [0.0, -1.0, float("nan"), float("inf"), 2.0**41, 2.0**-41, "1", True, None]
 )

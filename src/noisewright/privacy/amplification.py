@@ -6,13 +6,13 @@ randomized response between two values (Feldman, McMillan and Talwar, "Stronger 
 amplification by shuffling", 2022; `docs/concepts/shuffling.md` holds a proof of this very bound).
 With C ~ Bin(people - 1, 2/(e^ε₀ + 1)), A ~ Bin(C, 1/2) and D = 1 with probability e^ε₀/(e^ε₀ + 1),
 the divergence between (A + D, C - A + 1 - D) and its mirror image is the δ of that argument; it is
-summed here. Theorem 3.1 of "Hiding among the clones" (2021) bounds a weaker one in closed form.
+summed here.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import exp, expm1, log, sqrt
+from math import exp, expm1, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -43,19 +43,6 @@ def shuffled(local_epsilon: float, people: int, delta: float) -> Privacy:
         enough = shuffled_delta(local_epsilon, people, middle) <= delta
         low, high = (low, middle) if enough else (middle, high)
     return Privacy(epsilon=high, delta=delta, neighbours="replace-one")
-
-
-def closed_form_epsilon(local_epsilon: float, people: int, delta: float) -> float:
-    """Return the ε of Theorem 3.1, which asks for ε₀ <= ln(people/(16 ln(2/δ)))."""
-    epsilon, size = _checked(local_epsilon, people)
-    probability("delta", delta)
-    if epsilon > log(size / (16 * (log(2) - log(delta)))):
-        raise InvalidParameter(
-            "people", people, "is too few for the closed form", "use the numerical bound"
-        )
-    growth = np.exp(epsilon)
-    spread = 8 * np.sqrt(growth * (log(4) - log(delta)) / size) + 8 * growth / size
-    return float(np.log1p(np.tanh(epsilon / 2) * spread)) * (1 + _FLOAT_SLACK)
 
 
 def shuffled_delta(local_epsilon: float, people: int, epsilon: float) -> float:

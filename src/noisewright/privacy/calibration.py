@@ -72,15 +72,15 @@ def guarantee(
 ) -> Privacy:
     """Return the promise that noise of this law keeps for a vector moved by at most l1 or l2.
 
-    Gaussian laws are stated in zCDP, or, for the rounded Gaussian with `delta`, by the exact ε.
+    Gaussian noise is stated in zCDP, or, with `delta`, by the exact ε.
     """
     scale = Fraction(law.scale)
     if law.law == "discrete-laplace":
         epsilon = float_above(_needed("l1", l1, "Laplace noise") / scale)
         return Privacy(epsilon=epsilon, neighbours=neighbours)
     ratio = _needed("l2", l2, "Gaussian noise") / scale
-    if delta is None or law.law == "discrete-gaussian":
-        return Privacy(rho=float_above(ratio**2 / 2), delta=delta, neighbours=neighbours)
+    if delta is None:
+        return Privacy(rho=float_above(ratio**2 / 2), neighbours=neighbours)
     epsilon = max(gaussian_epsilon(delta, float_above(ratio)), sys.float_info.min)
     return Privacy(epsilon=epsilon, delta=delta, neighbours=neighbours)
 

@@ -14,7 +14,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import exp, log, log1p
 
-from noisewright.privacy.rounding import float_above, float_below, root_above
+from noisewright.privacy.rounding import float_above, root_above
 from noisewright.privacy.rules import positive, probability
 
 _DIGITS = 50
@@ -36,18 +36,6 @@ def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:
     return root_above(positive("sensitivity", sensitivity) ** 2 / (2 * positive("rho", rho)))
 
 
-def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Return a δ for which ρ-zCDP implies (ε, δ), rounded up; 1 when it implies nothing."""
-    positive("rho", rho), positive("epsilon", epsilon)
-    x = Decimal(_best_order(lambda x: (1 + 2 * x) * rho - epsilon - log1p(1 / x)))
-    with localcontext(prec=_DIGITS):
-        gain, loss = x * (1 + x) * Decimal(rho), x * Decimal(epsilon) - _offset(x)
-        if gain >= loss:
-            return 1.0
-        bound = (gain - loss + _SLACK * (1 + gain + loss)).exp() * (1 + _SLACK)
-    return min(1.0, float_above(Fraction(bound)))
-
-
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Return an ε for which ρ-zCDP implies (ε, δ), rounded up."""
     positive("rho", rho), probability("delta", delta)
@@ -57,22 +45,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         least = (1 + x) * Decimal(rho) + price
         least += _SLACK * (1 + (1 + x) * Decimal(rho) + abs(price))
     return max(0.0, float_above(Fraction(least)))
-
-
-def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Return a ρ whose zCDP implies (ε, δ), rounded down."""
-    positive("epsilon", epsilon), probability("delta", delta)
-
-    def slope(x: float) -> float:
-        rho = (epsilon - _float_price(x, delta)) / (1 + x)
-        return (1 + 2 * x) * rho - epsilon - log1p(1 / x)
-
-    x = Decimal(_best_order(slope))
-    with localcontext(prec=_DIGITS):
-        price = _price(x, delta)
-        largest = (Decimal(epsilon) - price) / (1 + x)
-        largest -= _SLACK * (abs(largest) + (Decimal(epsilon) + abs(price)) / (1 + x))
-    return float_below(Fraction(largest))
 
 
 def _best_order(slope: Callable[[float], float]) -> float:

@@ -11,12 +11,11 @@ from noisewright.errors import InvalidParameter
 from noisewright.privacy import noise
 from noisewright.privacy.source import ByteSource
 
-LawName = Literal["rounded-gaussian", "discrete-gaussian", "discrete-laplace"]
+LawName = Literal["rounded-gaussian", "discrete-laplace"]
 LAWS: tuple[str, ...] = get_args(LawName)
 
 _MEANING = {
     "rounded-gaussian": "Gaussian rounded to the grid, σ",
-    "discrete-gaussian": "discrete Gaussian, σ",
     "discrete-laplace": "discrete Laplace, scale",
 }
 
@@ -36,11 +35,8 @@ class NoiseLaw:
 
     def sample(self, size: noise.Size, source: ByteSource | None = None) -> noise.Integers:
         """Draw independent integers of this law; only tests pass a source."""
-        draw = {
-            "rounded-gaussian": noise.rounded_gaussian,
-            "discrete-gaussian": noise.discrete_gaussian,
-            "discrete-laplace": noise.discrete_laplace,
-        }[self.law]
+        gaussian = self.law == "rounded-gaussian"
+        draw = noise.rounded_gaussian if gaussian else noise.discrete_laplace
         return draw(self.scale, size, source)
 
     @property
@@ -48,8 +44,6 @@ class NoiseLaw:
         """The variance of the integers actually drawn, rounding included."""
         if self.law == "rounded-gaussian":
             return _rounded_gaussian_variance(self.scale)
-        if self.law == "discrete-gaussian":
-            return _discrete_gaussian_variance(self.scale)
         return _discrete_laplace_variance(self.scale)
 
     @property
@@ -84,15 +78,6 @@ def _rounded_gaussian_variance(sigma: float) -> float:
         return sum((2 * m - 1) * erfc((m - 0.5) / (sqrt(2) * sigma)) for m in steps)
     q = exp(-2 * (pi * sigma) ** 2)
     return sigma**2 + 1 / 12 - q * (4 * sigma**2 + 1 / pi**2)
-
-
-def _discrete_gaussian_variance(sigma: float) -> float:
-    """Sum k² e^(-k²/(2σ²)) over its mass, or the Poisson dual of both sums."""
-    if sigma < _DUAL_FROM:
-        weights = [(k, exp(-((k / sigma) ** 2) / 2)) for k in range(1, 2 + int(12 * sigma))]
-        return 2 * sum(k * k * w for k, w in weights) / (1 + 2 * sum(w for _, w in weights))
-    q = exp(-2 * (pi * sigma) ** 2)
-    return sigma**2 * (1 - 8 * (pi * sigma) ** 2 * q / (1 + 2 * q))
 
 
 def _discrete_laplace_variance(scale: float) -> float:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from math import prod
 
 import numpy as np
@@ -53,24 +52,6 @@ def rounded_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None)
 def discrete_laplace(scale: Scale, size: Size, source: ByteSource | None = None) -> Integers:
     """Draw integers k with probability proportional to e^(-|k|/scale), exactly."""
     return _draw(_DiscreteLaplace(checked_scale("scale", scale)), size, source)
-
-
-def discrete_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None) -> Integers:
-    """Draw integers k with probability proportional to e^(-k²/(2σ²)), exactly.
-
-    Discrete Laplace proposals y of scale t = floor(σ) + 1, accepted with probability
-    e^(-(|y| - σ²/t)²/(2σ²)) (Canonne, Kamath and Steinke 2020 [018]).
-    """
-    exact = checked_scale("sigma", sigma)
-    source = source or SystemSource()
-    kept = np.empty(_count(size), dtype=np.int64)
-    filled = 0
-    while filled < kept.size:
-        proposals = discrete_laplace(int(exact) + 1, min(kept.size - filled, _BATCH), source)
-        accepted = proposals[_accept(exact, np.abs(proposals), source)]
-        kept[filled : filled + accepted.size] = accepted
-        filled += accepted.size
-    return kept.reshape(size)
 
 
 def checked_scale(name: str, scale: Scale) -> Fraction:
@@ -190,19 +171,3 @@ def _exact_magnitude(law: _Law, uniform: _Uniform, guess: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if reaches(middle) else (low, middle)
     return max(low, 0)
-
-
-def _accept(sigma: Fraction, magnitudes: Integers, source: ByteSource) -> Mask:
-    """Say yes with probability e^(-(y - σ²/t)²/(2σ²)), exactly, for every magnitude y."""
-    centre = sigma**2 / (int(sigma) + 1)
-    exponent = ((magnitudes - float(centre)) / float(sigma)) ** 2 / 2
-    bits = uniform_words(magnitudes.size, source) >> np.uint64(1)
-    logarithm, enough = minus_log(bits)
-    accepted: Mask = logarithm >= exponent
-    margin = LOGARITHM_ERROR * (1 + exponent)
-    for position in np.flatnonzero(~enough | (np.abs(logarithm - exponent) <= margin)):
-        exact = ((int(magnitudes[position]) - centre) / sigma) ** 2 / 2
-        accepted[position] = _Uniform(int(bits[position]), source).at_most(
-            partial(exp_minus, exact)
-        )
-    return accepted
