@@ -11,9 +11,13 @@ from scipy.stats import binom
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.conditions import check_agreement, condition, fixes_total
-from noisewright.estimate.facts import Facts
 from noisewright.estimate.intervals import simultaneous_multiplier
-from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total, whole_numbers
+from noisewright.estimate.nonnegative import (
+    Facts,
+    nonnegative_histogram,
+    project_to_total,
+    whole_numbers,
+)
 from noisewright.estimate.quantiles import monotone_counts, quantiles
 from noisewright.workload import workload
 

@@ -1,5 +1,6 @@
 """Non-negative histograms that agree best with noisy answers, and whole numbers that keep totals.
 
+Beside that people are nowhere negative, empty cells and declared sums may be known beforehand.
 Post-processing only: nothing here sees data, so privacy is untouched. Errors do change: see what
 each function says of intervals.
 """
@@ -13,16 +14,108 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.facts import Facts
 from noisewright.workload.base import FloatArray, Workload
+
+Mask = npt.NDArray[np.bool_]
 
 LARGEST_HISTOGRAM = 2**20
 """Cells up to which a histogram over the whole domain is fitted."""
 
-NOTHING_KNOWN = Facts()
+_NEWTON_STEPS = 60
+_CLOSE = 1e-9
 _EXACT = 0.02  # of the largest standard error
 _KNOWN = 1e-3
 _ROUNDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Cells that can hold people (all, where None) and sums over cells with declared values."""
+
+    possible: Mask | None = None
+    rows: FloatArray | None = None
+    values: FloatArray | None = None
+
+    def equalities(self, total: float | None, size: int) -> tuple[FloatArray, FloatArray]:
+        """All sums that are known, one per row; the declared ones hold the total where there is."""
+        if self.rows is not None and self.values is not None:
+            return self.rows, self.values
+        if total is None:
+            return np.zeros((0, size)), np.zeros(0)
+        return np.ones((1, size)), np.array([float(total)])
+
+    def whole_numbers(self, histogram: FloatArray, total: float | None) -> FloatArray:
+        """Whole numbers nearby that keep the total, and the declared sums where they can.
+
+        Cells that the declared sums treat alike are rounded together, keeping their common total.
+        """
+        result = np.zeros_like(histogram)
+        inside = np.arange(histogram.size) if self.possible is None else self.possible.nonzero()[0]
+        if self.rows is None:
+            wanted = None if total is None else round(total)
+            result[inside] = whole_numbers(histogram[inside], wanted)
+            return result
+        _, alike = np.unique(self.rows[:, inside], axis=1, return_inverse=True)
+        for number in range(int(alike.max()) + 1):
+            cells = inside[alike.ravel() == number]
+            result[cells] = whole_numbers(histogram[cells])
+        return result
+
+
+class Projector:
+    """Nearest points by the dual: one multiplier per declared sum, kept from call to call."""
+
+    def __init__(self, facts: Facts, total: float | None) -> None:
+        self.facts, self.total = facts, total
+        self.multipliers = np.zeros(0 if facts.rows is None else len(facts.rows))
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """The nearest non-negative vector that keeps all facts."""
+        possible = self.facts.possible
+        if possible is None:
+            return self._inside(x, self.facts.rows)
+        result = np.zeros_like(x)
+        rows = None if self.facts.rows is None else self.facts.rows[:, possible]
+        result[possible] = self._inside(x[possible], rows)
+        return result
+
+    def _inside(self, x: FloatArray, rows: FloatArray | None) -> FloatArray:
+        if rows is None:
+            return np.maximum(x, 0.0) if self.total is None else project_to_total(x, self.total)
+        assert self.facts.values is not None
+        return self._declared(x, rows, self.facts.values)
+
+    def _declared(self, x: FloatArray, rows: FloatArray, values: FloatArray) -> FloatArray:
+        """Newton on the convex dual ½‖max(x − Aᵀλ, 0)‖² + cᵀλ, with shortened steps."""
+        scale = 1.0 + float(np.abs(values).max())
+        nearest, cost = self._at(x, rows, values, self.multipliers)
+        for _ in range(_NEWTON_STEPS):
+            gap = rows @ nearest - values
+            if np.abs(gap).max() <= _CLOSE * scale:
+                break
+            active = rows[:, nearest > 0]
+            curvature = active @ active.T
+            ridge = 1e-10 * (np.trace(curvature) + np.trace(rows @ rows.T) * 1e-6)
+            step = np.linalg.solve(curvature + ridge * np.eye(len(rows)), gap)
+            length = 1.0
+            while length > 1e-6:
+                trial = self.multipliers + length * step
+                moved, lower = self._at(x, rows, values, trial)
+                if lower <= cost - 1e-4 * length * float(gap @ step):
+                    break
+                length /= 2
+            self.multipliers, nearest, cost = trial, moved, lower
+        return nearest
+
+    @staticmethod
+    def _at(
+        x: FloatArray, rows: FloatArray, values: FloatArray, multipliers: FloatArray
+    ) -> tuple[FloatArray, float]:
+        nearest = np.maximum(x - rows.T @ multipliers, 0.0)
+        return nearest, 0.5 * float(nearest @ nearest) + float(values @ multipliers)
+
+
+NOTHING_KNOWN = Facts()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +158,7 @@ def nonnegative_histogram(
         used += count
         if used >= steps or problem.tighten(x):
             break
-    project = facts.projector(total)
+    project = Projector(facts, total)
     x = project(x)
     moved = project(x - problem.slope(x) / problem.curvature)
     breach = float(np.linalg.norm(moved - x) / max(float(np.linalg.norm(x)), 1.0))

@@ -12,9 +12,9 @@ import numpy as np
 from noisewright.errors import TooLarge
 from noisewright.estimate.agreeing_tables import agreeing_tables
 from noisewright.estimate.conditions import fixes_total
-from noisewright.estimate.facts import Facts
 from noisewright.estimate.nonnegative import (
     LARGEST_HISTOGRAM,
+    Facts,
     nonnegative_histogram,
     whole_numbers,
 )
