@@ -72,8 +72,8 @@ class ApproximateNorm(Solution):
     certificate: Witness
 
     def _facts(self) -> list[tuple[str, str]]:
-        asked = ("workload", self.workload.brief()), ("entrywise", f"{self.entrywise:g}")
-        return [*asked, *super()._facts()]
+        subject = ("workload", self.workload.brief()), ("entrywise", f"{self.entrywise:g}")
+        return [*subject, *super()._facts()]
 
     def __post_init__(self) -> None:
         """No approximation outside its box survives, nor a bound that its witness does not prove.
@@ -112,9 +112,9 @@ def approximate_norm(
     people is public (replace-one neighbours, the local model).
     """
     began = time.perf_counter()
-    asked = as_workload(workload)
-    _check(asked, entrywise, tolerance)
-    matrix = asked.dense()
+    workload = as_workload(workload)
+    _check(workload, entrywise, tolerance)
+    matrix = workload.dense()
     middles = row_middles(matrix) if shift else np.zeros(len(matrix))
     entries = matrix - middles[:, None]
     scale = math.ldexp(1.0, math.frexp(float(np.abs(entries).max()))[1] - 1)  # rounds nothing
@@ -125,7 +125,7 @@ def approximate_norm(
     bound = best.witness.bound(matrix, float(entrywise), shift)
     converged = quotient(exact.value, bound) - 1 <= tolerance
     return ApproximateNorm(
-        workload=asked,
+        workload=workload,
         entrywise=float(entrywise),
         shift=shift,
         value=exact.value,
@@ -167,15 +167,15 @@ class _Search:
         witness = np.zeros_like(matrix)
         if matrix.any():
             problem = DenseProblem(matrix)
-            found = solve(problem, math.inf, tolerance=1e-3, iterations=200)
-            assert found.dual.a is not None
-            a, b = found.dual.a, found.dual.b
+            point = solve(problem, math.inf, tolerance=1e-3, iterations=200)
+            assert point.dual.a is not None
+            a, b = point.dual.a, point.dual.b
             u, s, v = problem.singular(a, b)
             half = np.sqrt(s)
             factor = np.vstack([half * u / np.sqrt(a)[:, None], half * v / np.sqrt(b)[:, None]])
             self.y = factor @ factor.T
             witness = np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b)
-            self.penalty /= found.lower
+            self.penalty /= point.lower
         np.fill_diagonal(multiplier, np.concatenate([a, b]) / 2)
         multiplier[:p, p:], multiplier[p:, :p] = -witness / 2, -witness.T / 2
         self.scaled = multiplier / self.penalty

@@ -117,8 +117,8 @@ def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
     # Rows alike in size, or columns that differ in a small query alone would seem to be parallel.
     alike = np.ldexp(matrix, -np.frexp(np.abs(matrix).max(axis=1))[1][:, None])
     column_index, column_scale, chosen = _parallel(alike.T)
-    kept = matrix[:, chosen]
-    row_index, row_scale, leaders = _parallel(kept)
+    columns = matrix[:, chosen]
+    row_index, row_scale, leaders = _parallel(columns)
     ratio = np.abs(row_scale)  # at most one: the longest row of each group leads it
     length = np.ones(len(leaders))
     share = np.zeros(len(ratio))
@@ -130,7 +130,7 @@ def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
         share = ratio ** (norm - 2)
     representative = np.zeros(matrix.shape[1])
     representative[chosen] = 1.0
-    merged = kept[leaders] * length[:, None]
+    merged = columns[leaders] * length[:, None]
     return Merged(merged, row_index, ratio, share, column_index, column_scale, representative)
 
 

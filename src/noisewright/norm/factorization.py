@@ -125,7 +125,7 @@ def solve_numerically(
     `nuclear` recomputes the lower bound from dual weights; by default from the workload's operator.
     """
     norm = settings.norm
-    found = solve(
+    point = solve(
         problem,
         norm,
         tolerance=settings.tolerance,
@@ -133,9 +133,9 @@ def solve_numerically(
         start=settings.start,
         progress=settings.progress,
     )
-    factors = problem.factors(found.primal)
+    factors = problem.factors(point.primal)
     scale = mean_factor(workload.queries, norm)
-    dual = found.dual
+    dual = point.dual
     if nuclear is None:
         bound = certificate.nuclear_from_operator(workload, dual.a, dual.b)
     else:
@@ -147,8 +147,8 @@ def solve_numerically(
         value=outward(_error(workload, factors.inverse, norm), workload.size),
         lower_bound=bound * scale,
         certificate=dense_weights(dual.a, dual.b),
-        status=found.status,
-        iterations=found.iterations,
+        status=point.status,
+        iterations=point.iterations,
         notes=rank_note(factors.strategy.shape[0], workload),
     )
 

@@ -77,19 +77,19 @@ class Factorization(Part):
         queries, size = self.workload.shape
         if size > _PROBED_CELLS or queries * size > DENSE_LIMIT:
             return
-        asked = self.workload
+        workload = self.workload
         probes = np.random.default_rng(0).standard_normal((size, _PROBES))
         if self.neighbours == "replace-one":
-            asked = without_offsets(asked)
+            workload = without_offsets(workload)
             probes[-1] -= probes.sum(axis=0)
-        answers = np.asarray(asked.matvec(probes), dtype=np.float64)
-        seen = self.reconstruction.matvec(self.strategy.matvec(probes))
-        sizes = np.abs(answers) + 1e-3 * np.abs(asked.matvec(np.abs(probes)))
-        lost = np.abs(seen - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(axis=1)
+        answers = np.asarray(workload.matvec(probes), dtype=np.float64)
+        returned = self.reconstruction.matvec(self.strategy.matvec(probes))
+        sizes = np.abs(answers) + 1e-3 * np.abs(workload.matvec(np.abs(probes)))
+        lost = np.abs(returned - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(axis=1)
         if not (lost <= 0).all():  # NaN fails as well
             raise Contradiction(
-                f"factorization of {asked.brief()}: query {int(lost.argmax())} does not come back "
-                f"from the measurements; bring the queries to comparable sizes with weights"
+                f"{self.subject}: query {int(lost.argmax())} does not come back from the "
+                f"measurements; bring the queries to comparable sizes with weights"
             )
 
     def offsets(self) -> FloatArray:
@@ -125,21 +125,21 @@ def factorize(
     `progress` is called with the gap after every step of the solver.
     """
     began = time.perf_counter()
-    asked = as_workload(workload)
-    if not isinstance(asked, Explicit):  # the entries of a matrix are scaled first
-        check_magnitudes(asked)
+    workload = as_workload(workload)
+    if not isinstance(workload, Explicit):  # the entries of a matrix are scaled first
+        check_magnitudes(workload)
     settings = Settings(
         check_norm(norm),
         _check_tolerance(tolerance),
         _check_iterations(iterations),
-        _warm_start(start, asked),
+        _warm_start(start, workload),
         check_neighbours(neighbours),
         progress,
     )
     solve_all = solve_part if settings.neighbours == "add-remove" else solve_replace
-    part = solve_all(asked, settings)
+    part = solve_all(workload, settings)
     return Factorization(
-        workload=asked,
+        workload=workload,
         norm=settings.norm,
         neighbours=settings.neighbours,
         strategy=part.strategy,

@@ -39,29 +39,29 @@ class Bound:
     statement: str
 
 
-def lower_bounds(found: Factorization) -> tuple[Bound, ...]:
+def lower_bounds(factorization: Factorization) -> tuple[Bound, ...]:
     """Every bound that applies to a factorization's workload, strongest first."""
     best = Bound(
-        found.certificate.name,
-        found.lower_bound,
+        factorization.certificate.name,
+        factorization.lower_bound,
         "no factorization W = RA has a smaller error: proved by the dual weights found",
     )
-    mean = "root mean squared" if found.norm == 2 else "largest" if math.isinf(found.norm) else ""
+    mean = {2.0: "root mean squared", math.inf: "largest"}.get(factorization.norm, "")
     independent = Bound(
         "data-independent mechanisms",
         None,
         f"any (ε,δ)-private mechanism that adds noise independent of the data has a {mean} error "
-        f"of at least {found.lower_bound:.6g}/(C·ε) counts, for ε and δ below absolute constants; "
+        f"of at least {best.value:.6g}/(C·ε) counts, for ε and δ below absolute constants; "
         f"the constant C is unknown [000, Theorem 28]",
     )
     bounds = [best]
-    if found.neighbours == "add-remove":
-        bounds += _schatten(found)
+    if factorization.neighbours == "add-remove":
+        bounds += _schatten(factorization)
     return (*bounds, independent) if mean else tuple(bounds)
 
 
-def _schatten(found: Factorization) -> list[Bound]:
-    workload = found.workload
+def _schatten(factorization: Factorization) -> list[Bound]:
+    workload = factorization.workload
     try:
         nuclear = nuclear_norm(workload)
     except TooLarge:

@@ -155,9 +155,9 @@ class DenseProblem:
         """Singular values, and the squared lengths of rows and columns of the factorization."""
         if not self._delicate:
             side = self._row_side if self.rows < self.columns else self._column_side
-            seen = side(a, b)
-            if seen is not None:
-                return seen
+            spectrum = side(a, b)
+            if spectrum is not None:
+                return spectrum
         u, s, v = self.singular(a, b)
         rows = None if a is None else (u * u) @ s / a
         return Spectrum(float(s.sum()), rows, (v * v) @ s / b)

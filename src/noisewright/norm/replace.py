@@ -59,11 +59,11 @@ class PairsProblem:
     @cached_property
     def _edges(self) -> FloatArray | None:
         """Every column less the last one, unless all queries are alike or too many to be held."""
-        asked = self.workload
-        large = asked.queries * asked.size > _HELD
-        if isinstance(asked, Atom) or (large and not isinstance(asked, Explicit)):
+        workload = self.workload
+        large = workload.queries * workload.size > _HELD
+        if isinstance(workload, Atom) or (large and not isinstance(workload, Explicit)):
             return None
-        rows = asked.dense()
+        rows = workload.dense()
         return np.asarray(rows[:, :-1] - rows[:, -1:])
 
     @cached_property
@@ -213,31 +213,31 @@ def _check_pairs(workload: Workload) -> None:
         )
 
 
-def _solve_pairs(workload: Workload, settings: Settings, asked: Workload | None = None) -> Part:
+def _solve_pairs(workload: Workload, settings: Settings, original: Workload | None = None) -> Part:
     """Exact, with a weight for every pair of cells; the bound is of what was `asked`, unshifted."""
     norm, mean = settings.norm, mean_factor(workload.queries, settings.norm)
     problem = PairsProblem(workload)
     if not problem.asks_anything:
         return nothing_asked(workload, norm)
-    found = solve(
+    point = solve(
         problem,
         norm,
         tolerance=settings.tolerance,
         iterations=settings.iterations,
         progress=settings.progress,
     )
-    factors = problem.factors(found.primal)
+    factors = problem.factors(point.primal)
     value = mean_error(row_lengths(workload, factors.inverse), norm)
-    bound = certificate.nuclear_of_pairs(asked or workload, found.dual.a, found.dual.b)
+    bound = certificate.nuclear_of_pairs(original or workload, point.dual.a, point.dual.b)
     return Part(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
         errors=lambda: row_lengths(workload, factors.inverse),
         value=outward(value, workload.size),
         lower_bound=bound * mean,
-        certificate=dense_weights(found.dual.a, found.dual.b),
-        status=found.status,
-        iterations=found.iterations,
+        certificate=dense_weights(point.dual.a, point.dual.b),
+        status=point.status,
+        iterations=point.iterations,
     )
 
 

@@ -92,25 +92,27 @@ def residual_plan(
     `weights` multiply the answers of each table, so that its errors count that much more. Under
     replace-one neighbours the total is not measured: the number of people is public.
     """
-    asked = tuple(tuple(sorted(table)) for table in tables)
-    importance = np.ones(len(asked)) if weights is None else np.array(weights, dtype=np.float64)
-    _check(sizes, asked, importance)
-    problem = MarginalProblem.of(tuple(int(n) for n in sizes), asked, importance, norm, neighbours)
+    ordered = tuple(tuple(sorted(table)) for table in tables)
+    importance = np.ones(len(ordered)) if weights is None else np.array(weights, dtype=np.float64)
+    _check(sizes, ordered, importance)
+    problem = MarginalProblem.of(
+        tuple(int(n) for n in sizes), ordered, importance, norm, neighbours
+    )
     primal = dual = Weights(None, np.ones(1))
     steps, status = 0, Status.CLOSED_FORM
     if (norm > 2 or problem.columns > 1) and problem.blocks:
-        found = solve(problem, norm, tolerance=tolerance, iterations=iterations)
-        primal, dual = found.primal, found.dual
-        steps, status = found.iterations, found.status
+        point = solve(problem, norm, tolerance=tolerance, iterations=iterations)
+        primal, dual = point.primal, point.dual
+        steps, status = point.iterations, point.status
     g, c = problem.roots(primal.a, primal.b)
     squares = problem.row_squares(g, c) * problem.largest_change(g, c)
     per_row = problem.per_row(dual.a)
-    queries = sum(_product(sizes, table) for table in asked)
+    queries = sum(_product(sizes, table) for table in ordered)
     terms = len(problem.blocks) + problem.rows
-    bound = nuclear_of_marginals(problem.sizes, asked, importance, per_row, problem.pairs(dual.b))
+    bound = nuclear_of_marginals(problem.sizes, ordered, importance, per_row, problem.pairs(dual.b))
     return ResidualSolution(
         sizes=problem.sizes,
-        tables=asked,
+        tables=ordered,
         weights=tuple(importance.tolist()),
         norm=norm,
         neighbours=neighbours,
@@ -158,8 +160,8 @@ class MarginalProblem:
         cells = np.array([float(_product(sizes, table)) for table in tables])
         patterns, changes = None, np.ones((1, len(blocks)))
         if check_neighbours(neighbours) == "replace-one":
-            kept = [k for k, block in enumerate(blocks) if block]
-            blocks, incidence = tuple(blocks[k] for k in kept), incidence[:, kept]
+            varying = [k for k, block in enumerate(blocks) if block]
+            blocks, incidence = tuple(blocks[k] for k in varying), incidence[:, varying]
             patterns, changes = replacements(sizes, blocks)
         return cls(sizes, blocks, incidence, cells, weights, norm, patterns, changes)
 

@@ -171,21 +171,21 @@ class _State:
     def evaluate(self) -> None:
         """One spectral evaluation: better bounds, and the residual of the plain update."""
         point = self.weights()
-        seen = self.problem.spectrum(point.a, point.b)
+        spectrum = self.problem.spectrum(point.a, point.b)
         row_norm = (
-            math.sqrt(seen.total)
-            if seen.rows is None
-            else error_norm(np.sqrt(seen.rows), self.norm)
+            math.sqrt(spectrum.total)
+            if spectrum.rows is None
+            else error_norm(np.sqrt(spectrum.rows), self.norm)
         )
-        upper = row_norm * math.sqrt(float(seen.columns.max()))
-        if seen.total < 0.9 * self.lower:  # mixing went astray: back to the best point
+        upper = row_norm * math.sqrt(float(spectrum.columns.max()))
+        if spectrum.total < 0.9 * self.lower:  # mixing went astray: back to the best point
             self.history.clear()
             self.x, self.residual, self.mass = self.best
             return
-        residual = [_log(seen.columns) - math.log(seen.total)]
-        mass = [point.b * seen.columns]
-        if point.a is not None and seen.rows is not None:
-            energy = point.a * seen.rows
+        residual = [_log(spectrum.columns) - math.log(spectrum.total)]
+        mass = [point.b * spectrum.columns]
+        if point.a is not None and spectrum.rows is not None:
+            energy = point.a * spectrum.rows
             target = _log(energy) / self.exponent if self.norm < math.inf else _log(energy)
             residual.insert(0, target - _log_length(target, self.exponent) - np.log(point.a))
             mass.insert(0, energy)
@@ -193,8 +193,8 @@ class _State:
         self.mass = np.concatenate(mass)
         if upper < self.upper:
             self.upper, self.primal = upper, point
-        if seen.total > self.lower:
-            self.lower, self.dual = seen.total, point
+        if spectrum.total > self.lower:
+            self.lower, self.dual = spectrum.total, point
             self.best = (self.x, self.residual, self.mass)
 
     def advance(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -101,7 +102,7 @@ class Stack(Stacked, Workload):
         return "+".join(_grouped(part, (Stack,)) for part in self.parts)
 
     def label(self, row: int) -> str:
-        index = int(np.searchsorted(self.starts, row, side="right")) - 1
+        index = bisect_right(self.starts, row) - 1
         return self.parts[index].label(row - self.starts[index])
 
 

@@ -371,11 +371,11 @@ def downward_closure(
     tables: Mapping[tuple[int, ...], float] | Sequence[tuple[int, ...]],
 ) -> tuple[tuple[int, ...], ...]:
     """All subsets of the given attribute sets, by size and then in order."""
-    found: set[tuple[int, ...]] = set()
+    closure: set[tuple[int, ...]] = set()
     pending = [tuple(sorted(table)) for table in tables]
     while pending:
         table = pending.pop()
-        if table not in found:
-            found.add(table)
+        if table not in closure:
+            closure.add(table)
             pending.extend(table[:i] + table[i + 1 :] for i in range(len(table)))
-    return tuple(sorted(found, key=lambda block: (len(block), block)))
+    return tuple(sorted(closure, key=lambda block: (len(block), block)))

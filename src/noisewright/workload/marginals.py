@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -10,12 +11,12 @@ from math import comb, prod
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload.algebra import Kron, Stack
+from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Identity, Total
-from noisewright.workload.base import Array, FloatArray, Workload, check_order, check_size
-from noisewright.workload.gram import Gram, KronGram, MarginalGram, OnesGram, ScaledGram, SumGram
+from noisewright.workload.base import Array, FloatArray, Workload, check_size
+from noisewright.workload.gram import Gram, KronGram, MarginalGram, OnesGram
 from noisewright.workload.linear import OnTable
-from noisewright.workload.tensor import apply_along_axes, spread, sum_out
+from noisewright.workload.tensor import spread, sum_out
 
 Table = tuple[int, ...]
 
@@ -153,17 +154,8 @@ class Marginals(Workload):
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        return sum(self.table_queries(table) for table in self.tables), prod(self.sizes)
-
-    def table_queries(self, table: Table) -> int:
-        """Number of queries of one table."""
-        return prod(self.bases[i].queries for i in table)
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """First row of each table, and the number of rows at the end."""
-        counts = [0, *(self.table_queries(table) for table in self.tables)]
-        return tuple(int(c) for c in np.cumsum(np.array(counts, dtype=object)))
+        queries = sum(prod(self.bases[i].queries for i in table) for table in self.tables)
+        return queries, prod(self.sizes)
 
     @property
     def is_identity(self) -> bool:
@@ -177,45 +169,36 @@ class Marginals(Workload):
         inner = Kron(tuple(self.bases[i] for i in table)) if table else Total(1)
         return OnAttributes(self.sizes, table, inner)
 
-    def answers(self, index: int, marginal: Array) -> Array:
-        """Weighted answers of one table from its marginal counts alone."""
-        table = self.tables[index]
-        maps = [(*self.bases[i].shape, self.bases[i].matvec) for i in table]
-        weight = self.weights[index]
-        values = apply_along_axes(maps, marginal.reshape(-1, *marginal.shape[len(table) :]))
-        return values if weight == 1.0 else np.asarray(weight * values)
+    @cached_property
+    def stack(self) -> Stack:
+        """The tables one after the other, each a workload of its own."""
+        parts = [self.part(index) for index in range(len(self.tables))]
+        pairs = zip(self.weights, parts, strict=True)
+        return Stack(tuple(part if w == 1.0 else Weighted(w, part) for w, part in pairs))
 
     def matvec(self, x: Array) -> Array:
-        tensor = x.reshape(*self.sizes, *x.shape[1:])
-        pieces = [
-            self.answers(index, sum_out(tensor, self.sizes, table))
-            for index, table in enumerate(self.tables)
-        ]
-        return np.concatenate(pieces)
+        return self.stack.matvec(x)
 
     def rmatvec(self, y: Array) -> Array:
-        result = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
-        for index, weight in enumerate(self.weights):
-            piece = self.part(index).rmatvec(y[self.starts[index] : self.starts[index + 1]])
-            result = result + (piece if weight == 1.0 else weight * piece)
-        return result
+        return self.stack.rmatvec(y)
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        return self.stack.rows(start, stop)
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return self.stack.row_squares(x)
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        return self.stack.column_norms(order)
 
     def gram(self) -> Gram:
         """Diagonal in the residual basis for plain counts; a sum of products otherwise."""
-        squares = [weight**2 for weight in self.weights]
-        if self.is_identity:
-            totals: dict[Table, float] = {}
-            for table, square in zip(self.tables, squares, strict=True):
-                totals[tuple(sorted(table))] = totals.get(tuple(sorted(table)), 0.0) + square
-            return MarginalGram(self.sizes, totals)
-        parts = (ScaledGram(s, self.part(i).gram()) for i, s in enumerate(squares))
-        return SumGram(tuple(parts))
-
-    def column_norms(self, order: int = 2) -> FloatArray:
-        total = np.zeros(self.size)
-        for index, weight in enumerate(self.weights):
-            total += (weight * self.part(index).column_norms(check_order(order))) ** order
-        return np.asarray(total ** (1 / order))
+        if not self.is_identity:
+            return self.stack.gram()
+        totals: dict[Table, float] = {}
+        for table, weight in zip(self.tables, self.weights, strict=True):
+            totals[table] = totals.get(table, 0.0) + weight**2
+        return MarginalGram(self.sizes, totals)
 
     def _largest_norm(self, order: int) -> float:
         return self._counted(order, 1) if self.is_identity else super()._largest_norm(order)
@@ -231,10 +214,6 @@ class Marginals(Workload):
             if changes == 1 or any(self.sizes[i] > 1 for i in table)
         )
         return float((changes * total) ** (1 / order))
-
-    def row_squares(self, x: FloatArray) -> FloatArray:
-        weights = enumerate(self.weights)
-        return np.concatenate([w**2 * self.part(i).row_squares(x) for i, w in weights])
 
     def text(self) -> str:
         """The named family where it is one; the sum of its tables otherwise."""
@@ -256,11 +235,12 @@ class Marginals(Workload):
         return None
 
     def label(self, row: int) -> str:
-        index = int(np.searchsorted(np.array(self.starts, dtype=object), row, side="right")) - 1
+        starts = self.stack.starts
+        index = bisect_right(starts, row) - 1
         table = self.tables[index]
         if not table:
             return "total"
-        digits = np.unravel_index(row - self.starts[index], [self.bases[i].queries for i in table])
+        digits = np.unravel_index(row - starts[index], [self.bases[i].queries for i in table])
         pairs = zip(table, digits, strict=True)
         return " × ".join(f"{i}{self.bases[i].label(int(digit))}" for i, digit in pairs)
 

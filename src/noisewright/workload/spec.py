@@ -10,29 +10,34 @@ queries:
   - count: age >= 65 and sex == "F"
     label: women of 65 and over
   - total: true
-Each may carry `weight:` (how much its accuracy matters, 1 by default) and `name:`.
+Each may carry `weight:` (how much its accuracy matters, 1 by default) and `name:`. A predicate is
+parsed as a Python expression, of which only comparisons of an attribute with constants, joined by
+`and`, `or`, `not`, are understood; nothing is evaluated.
 """
 
 from __future__ import annotations
 
+import ast
+import warnings
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations, product
-from math import comb
+from math import comb, prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from noisewright.domain import Attribute, Domain
+from noisewright.domain import Attribute, Domain, Level, Ordered
 from noisewright.domain.schema import dump_yaml, load_yaml
-from noisewright.errors import InvalidParameter, TooLarge, understood
+from noisewright.errors import InvalidParameter, TooLarge, shown, understood
 from noisewright.workload.algebra import Stack, Weighted, kron
 from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import OnAttributes
-from noisewright.workload.predicate import parse_predicate
 from noisewright.workload.structure import Term
 
 _KINDS = ("cdf", "ranges", "histogram", "marginal", "marginals", "count", "total")
@@ -69,7 +74,7 @@ class Questions(Stack):
         return f"spec({len(self.parts)} questions, {self.queries} queries)"
 
     def label(self, row: int) -> str:
-        index = int(np.searchsorted(self.starts, row, side="right")) - 1
+        index = bisect_right(self.starts, row) - 1
         term = self.plain_terms()[index]
         return query_labels(self.domain, term)[row - self.starts[index]]
 
@@ -114,10 +119,10 @@ def _read(entry: Any, domain: Domain) -> list[tuple[str, Workload]]:
             f"options are {', '.join(_OPTIONS)}",
         )
     weight = entry.get("weight", 1.0)
-    found = _tables(kinds[0], entry, domain)
+    parts = _tables(kinds[0], entry, domain)
     return [
         (str(entry.get("name", name)), part if weight == 1.0 else Weighted(float(weight), part))
-        for name, part in found
+        for name, part in parts
     ]
 
 
@@ -143,14 +148,14 @@ def _tables(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[tuple[s
         return [_table(dict.fromkeys(chosen, Identity), domain) for chosen in sets]
     bases: dict[str, type[Atom]] = dict.fromkeys(by, Identity)
     special: type[Atom] = _ORDERED.get(kind, Identity)
-    asked = _names(value)
-    _each_once(kind, [*asked, *by])
-    for name in asked:
+    names = _names(value)
+    _each_once(kind, [*names, *by])
+    for name in names:
         if special is not Identity and not domain[name].ordered:
             raise InvalidParameter(
                 kind, name, "has no order", "use marginal for unordered attributes"
             )
-    return [_table({**dict.fromkeys(asked, special), **bases}, domain)]
+    return [_table({**dict.fromkeys(names, special), **bases}, domain)]
 
 
 def _names(value: Any) -> list[str]:
@@ -164,9 +169,9 @@ def _each_once(kind: str, names: list[str]) -> list[str]:
 
 
 def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> tuple[str, Workload]:
-    found = {name: domain.find(name) for name in bases}
-    order = sorted(bases, key=lambda name: found[name][0])
-    positions = tuple(found[name][0] for name in order)
+    places = {name: domain.find(name) for name in bases}
+    order = sorted(bases, key=lambda name: places[name][0])
+    positions = tuple(places[name][0] for name in order)
     if len(set(positions)) < len(positions):
         rule = "names an attribute and one of its levels, or two of them"
         raise InvalidParameter("table", order, rule, "the finest one alone says it all")
@@ -222,3 +227,138 @@ def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:
         spans = (factor.span(row) for row in range(factor.queries))
         return [f"{name} from {labels[a]} to {labels[b]}" for a, b in spans]
     return [f"{name}: {factor.label(row)}" for row in range(factor.queries)]
+
+
+Mask = npt.NDArray[np.bool_]
+
+_HELP = (
+    'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in ["N", "S"], not employed'
+)
+_MOST_CELLS = 2**27
+_MIRRORED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """The attributes a predicate mentions (in the domain's order) and its cells among theirs."""
+
+    attributes: tuple[int, ...]
+    mask: Mask
+
+
+def parse_predicate(text: str, domain: Domain) -> Predicate:
+    """Understand `text` over the attributes of `domain`."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # Python's own, on its own notation
+            tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    if not names:
+        raise InvalidParameter("count", text, "must mention an attribute", _HELP)
+    attributes = sorted({domain.find(name)[0] for name in names})
+    cells = prod(domain.shape[i] for i in attributes)
+    if cells > _MOST_CELLS:
+        raise TooLarge(
+            f"count={shown(text)} is about {cells} cells, more than {_MOST_CELLS}; "
+            "mention fewer attributes"
+        )
+    return Predicate(tuple(attributes), _Reader(text, domain, attributes).read(tree))
+
+
+class _Reader:
+    """Masks are tensors over the mentioned attributes, one axis each."""
+
+    def __init__(self, text: str, domain: Domain, attributes: list[int]) -> None:
+        self.text, self.domain, self.attributes = text, domain, attributes
+        self.shape = tuple(domain.shape[i] for i in attributes)
+
+    def read(self, node: ast.expr) -> Mask:
+        if isinstance(node, ast.BoolOp):
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            return np.asarray(reduce(join, (self.read(value) for value in node.values)))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~self.read(node.operand)
+        if isinstance(node, ast.Name):
+            truth = self._equal(self._boolean(node.id), True)
+            return self._spread(self.domain.index(node.id), truth)
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
+        raise self._error(ast.unparse(node))
+
+    def _comparison(self, node: ast.Compare) -> Mask:
+        sides = [node.left, *node.comparators]
+        masks = [
+            self._pair(left, operator, right)
+            for left, operator, right in zip(sides, node.ops, sides[1:], strict=False)
+        ]
+        return np.asarray(reduce(np.logical_and, masks))
+
+    def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Mask:
+        if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
+            left, right = right, left
+            operator = _MIRRORED.get(type(operator), type(operator))()
+        if not isinstance(left, ast.Name):
+            raise self._error(ast.unparse(left))
+        position, level = self.domain.find(left.id)
+        try:
+            constant = ast.literal_eval(right)
+        except ValueError:
+            raise self._error(ast.unparse(right)) from None
+        subject = level or self.domain.attributes[position]
+        return self._spread(position, self._cells(subject, operator, constant))
+
+    def _cells(self, subject: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+        if isinstance(operator, ast.Eq | ast.NotEq):
+            mask = self._equal(subject, constant)
+            return mask if isinstance(operator, ast.Eq) else ~mask
+        if isinstance(operator, ast.In | ast.NotIn) and isinstance(constant, list | tuple | set):
+            mask = reduce(np.logical_or, (self._equal(subject, value) for value in constant))
+            return mask if isinstance(operator, ast.In) else ~mask
+        return self._ordered(subject, operator, constant)
+
+    def _equal(self, subject: Attribute | Level, constant: object) -> Mask:
+        if isinstance(subject, Level):
+            return np.equal(subject.groups, subject.locate(constant))
+        mask = np.zeros(subject.size, dtype=np.bool_)
+        if isinstance(subject, Ordered):
+            low = subject.cells_below(constant)
+            high = subject.cells_below(constant, inclusive=True)
+            mask[low:high] = True
+        else:
+            mask[subject.locate(constant)] = True
+        return mask
+
+    def _ordered(self, attribute: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+        if not isinstance(attribute, Ordered):
+            raise InvalidParameter(
+                "count",
+                self.text,
+                f"compares {attribute.name!r}, which has no order",
+                "use == or in",
+            )
+        inclusive = isinstance(operator, ast.LtE | ast.Gt)
+        below = attribute.cells_below(constant, inclusive)
+        # Cells from the last declared one on hold values that have no place in the order.
+        mask = np.zeros(attribute.size, dtype=np.bool_)
+        if isinstance(operator, ast.Lt | ast.LtE):
+            mask[:below] = True
+        elif isinstance(operator, ast.Gt | ast.GtE):
+            mask[below : len(attribute.declared_labels)] = True
+        else:
+            raise self._error(self.text)
+        return mask
+
+    def _boolean(self, name: str) -> Attribute:
+        attribute = self.domain[name]
+        if attribute.kind != "boolean":
+            raise InvalidParameter("count", self.text, f"uses {name!r} alone", "compare it")
+        return attribute
+
+    def _spread(self, attribute: int, cells: Mask) -> Mask:
+        shape = [1] * len(self.attributes)
+        shape[self.attributes.index(attribute)] = cells.size
+        return np.broadcast_to(cells.reshape(shape), self.shape)
+
+    def _error(self, part: str) -> InvalidParameter:
+        return InvalidParameter("count", self.text, f"has {part!r}, which is not understood", _HELP)

@@ -51,9 +51,9 @@ class Term:
         pairs = [
             (i, f) for i, f in zip(attributes, factors, strict=True) if not isinstance(f, Total)
         ]
-        asked = tuple(factor for _, factor in pairs)
-        inner = kron(list(asked)) if asked else Total(1)
-        return cls(weight, tuple(i for i, _ in pairs), inner, asked)
+        others = tuple(factor for _, factor in pairs)
+        inner = kron(list(others)) if others else Total(1)
+        return cls(weight, tuple(i for i, _ in pairs), inner, others)
 
     @property
     def queries(self) -> int:
@@ -224,10 +224,10 @@ def _factors(workload: Workload, sizes: Sizes) -> tuple[Workload, ...] | None:
     return None
 
 
-def as_counts(asked: Sequence[Term]) -> list[Term] | None:
+def as_counts(parts: Sequence[Term]) -> list[Term] | None:
     """Terms as tables of counts, told apart where products stack totals and counts; or None."""
     result: list[Term] = []
-    for term in asked:
+    for term in parts:
         choices = [_choices(factor) for factor in term.factors or ()]
         if term.factors is None or not all(choices):
             return None
@@ -285,8 +285,8 @@ def _(workload: Marginals) -> Sizes | None:
 
 @invariant_axes.register
 def _(workload: OnAttributes) -> Sizes | None:
-    asked = tuple(workload.sizes[i] for i in workload.attributes)
-    return workload.sizes if invariant_axes(workload.inner) in (asked, (prod(asked),)) else None
+    table = tuple(workload.sizes[i] for i in workload.attributes)
+    return workload.sizes if invariant_axes(workload.inner) in (table, (prod(table),)) else None
 
 
 @invariant_axes.register
