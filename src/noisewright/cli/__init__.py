@@ -37,7 +37,6 @@ class Refusal(click.ClickException):
     exit_code = 2
 
     def show(self, file: object = None) -> None:
-        """Print the message on standard error."""
         click.echo(f"error: {self.format_message()}", err=True)
 
 
@@ -51,11 +50,9 @@ class LazyGroup(click.Group):
     """A group whose commands are named in a table and imported when called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name every command, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command of that name."""
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
@@ -63,7 +60,6 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the table alone, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 

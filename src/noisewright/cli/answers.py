@@ -210,20 +210,20 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
 
     privacy = Privacy(epsilon=epsilon, delta=delta)
     with progress("planning, counting, adding noise, drawing"):
-        done = run(output, privacy)
+        result = run(output, privacy)
     if as_json:
-        files = {name: str(path) for name, path in done.files.items()}
-        print_json({**done.plan.summary(), "files": files})
+        files = {name: str(path) for name, path in result.files.items()}
+        print_json({**result.plan.summary(), "files": files})
         return
     print_table(
         f"Expected error, in people, at ε = {epsilon:g} and δ = {delta:g}",
         ERRORS_BY_TABLE,
-        [(n, q, *(round(v, 1) for v in rest)) for n, q, *rest in done.plan.table_errors()],
+        [(n, q, *(round(v, 1) for v in rest)) for n, q, *rest in result.plan.table_errors()],
     )
-    ratio = done.plan.forecast().ratio
+    ratio = result.plan.forecast().ratio
     if ratio is not None:
         click.echo(
             f"No linear strategy under this noise has less than 1/{ratio:.4f} of this error."
         )
     for name in ("answers.csv", "report.html"):
-        click.echo(f"written: {done.files[name]}")
+        click.echo(f"written: {result.files[name]}")

@@ -226,10 +226,10 @@ def _write_shares(plan: LocalPlan, merged: Aggregate, path: str) -> None:
 
 def _show(release: Release, output: str | None) -> None:
     aside = {reason: n for reason, n in release.metadata["set_aside"].items() if n}
-    told = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
+    reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
     rows = [
         ("reports that count", f"{release.metadata['people']:,}"),
-        ("set aside", told or "none"),
+        ("set aside", reasons or "none"),
         ("mechanism", release.metadata["mechanism"]),
         ("standard errors", release.metadata["standard_errors"]),
     ]

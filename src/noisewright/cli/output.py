@@ -24,8 +24,8 @@ def tell_earlier(spent: int, beside: object) -> None:
     """Say on standard error that the budget of this run adds to others."""
     if spent:
         times = "once" if spent == 1 else f"{spent} times"
-        told = f"note: a budget was spent on this output {times} before; {beside} keeps them all"
-        click.echo(told, err=True)
+        note = f"note: a budget was spent on this output {times} before; {beside} keeps them all"
+        click.echo(note, err=True)
 
 
 @contextmanager

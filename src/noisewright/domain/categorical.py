@@ -64,8 +64,8 @@ class Categorical(Attribute):
             column = columns.texts(self.name, values)
             missing = column.is_null().to_numpy(zero_copy_only=False)
             declared = pa.array(self.values, pa.string())
-        found = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
-        return np.where(missing, MISSING, found.to_numpy(zero_copy_only=False)).astype(np.int64)
+        cells = pc.index_in(column, value_set=declared).cast(pa.int64()).fill_null(ELSEWHERE)
+        return np.where(missing, MISSING, cells.to_numpy(zero_copy_only=False)).astype(np.int64)
 
     def representative(self, cell: int) -> str | int | None:
         cell = int(self._checked(cell))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from noisewright.norm.solver import solve
 from noisewright.solution import SLACK, BoundClass, Certificate, Solution, Status, quotient
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.structure import check_magnitudes
+from noisewright.workload.text import Queries
 from noisewright.workload.text import workload as as_workload
 
 TOLERANCE = 1e-4
@@ -99,7 +99,7 @@ class ApproximateNorm(Solution):
 
 
 def approximate_norm(
-    workload: Workload | str | Any,
+    workload: Queries,
     entrywise: float,
     *,
     shift: bool = False,

@@ -6,7 +6,6 @@ import math
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from noisewright.workload.base import Workload, check_neighbours
 from noisewright.workload.linear import LinearMap, Product
 from noisewright.workload.structure import check_magnitudes
 from noisewright.workload.tensor import DENSE_LIMIT, FloatArray
+from noisewright.workload.text import Queries
 from noisewright.workload.text import workload as as_workload
 
 PRODUCT_SLACK = 1e-6
@@ -107,7 +107,7 @@ class Factorization(Part):
 
 
 def factorize(
-    workload: Workload | str | Any,
+    workload: Queries,
     norm: float | str = 2,
     *,
     neighbours: str = "add-remove",

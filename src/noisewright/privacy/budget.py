@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.rounding import float_below
@@ -81,21 +81,21 @@ class Privacy:
                 promise += f", which implies ε = {self.implied_epsilon:.4g} at δ = {self.delta:g}"
         return f"{promise}; neighbours: {_MEANING[self.neighbours]}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, str | float]:
         """Return what was stated, ready for JSON; `from_dict` gives it back."""
         stated = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
-        kept = {name: value for name, value in stated.items() if value is not None}
-        return {"kind": self.kind, **kept, "neighbours": self.neighbours}
+        numbers = {name: value for name, value in stated.items() if value is not None}
+        return {"kind": self.kind, **numbers, "neighbours": self.neighbours}
 
     @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> Privacy:
+    def from_dict(cls, stated: Mapping[str, object]) -> Privacy:
         """Rebuild a guarantee from `to_dict`."""
         fields = dict(stated)
         kind = fields.pop("kind", None)
         unknown = sorted(fields.keys() - {"epsilon", "delta", "rho", "neighbours"})
         if unknown:
             raise InvalidParameter("privacy", unknown, "holds names that no guarantee has")
-        privacy = cls(**fields)
+        privacy = cls(**fields)  # type: ignore[arg-type]  # checked as a user's own
         if kind not in (None, privacy.kind):
             raise InvalidParameter("kind", kind, f"contradicts the numbers ({privacy.kind})")
         return privacy

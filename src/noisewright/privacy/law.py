@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import erfc, exp, pi, sinh, sqrt
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy import noise
@@ -55,16 +55,16 @@ class NoiseLaw:
         """Describe the law for a reader."""
         return f"{_MEANING[self.law]} = {self.scale:.6g} grid steps"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, str | float]:
         """Return the law ready for JSON; `from_dict` gives it back."""
         return {"law": self.law, "scale": self.scale}
 
     @classmethod
-    def from_dict(cls, stated: Mapping[str, Any]) -> NoiseLaw:
+    def from_dict(cls, stated: Mapping[str, object]) -> NoiseLaw:
         """Rebuild a law from `to_dict`."""
         if set(stated) != {"law", "scale"}:
             raise InvalidParameter("noise", sorted(stated), "must hold exactly law and scale")
-        return cls(stated["law"], stated["scale"])
+        return cls(**stated)  # type: ignore[arg-type]  # checked as a user's own
 
 
 # Above this scale the Fourier (dual) series needs one term; below it the direct sum needs a dozen.

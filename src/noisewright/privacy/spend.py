@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 
@@ -151,7 +150,7 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _promises(self) -> list[Promise]:
         return [loss for loss in self.losses if isinstance(loss, Promise)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The losses, ready for JSON."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        plain: dict[str, object] = msgspec.to_builtins(self)
         return plain

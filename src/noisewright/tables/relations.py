@@ -104,10 +104,10 @@ def _expand(path: str | Path) -> list[Path]:
     if literal.is_dir():
         raise InvalidParameter("table", str(path), "is a directory", "give its files: dir/*.csv")
     anchor = Path(literal.anchor)  # empty for a relative path
-    found = sorted(anchor.glob(str(literal.relative_to(anchor))))
-    if not found:
+    matches = sorted(anchor.glob(str(literal.relative_to(anchor))))
+    if not matches:
         raise InvalidParameter("table", str(path), "does not exist", "check the path")
-    return found
+    return matches
 
 
 def _open_files(

@@ -100,7 +100,7 @@ def _look(table: Table, name: str) -> _Column | None:
         f"CAST({text} AS VARCHAR) AS t, {truth or nothing} AS b, {number or nothing} AS n, "
         f"CAST({day} AS DATE) AS d"
     )
-    told = readings.aggregate(
+    summary = readings.aggregate(
         "count(t), count(DISTINCT t), count(*) FILTER (b IN (0, 1)), "
         "count(n), coalesce(bool_and(n = floor(n)), false), min(n) FILTER (isfinite(n)), "
         "max(n) FILTER (isfinite(n)), count(d), "
@@ -108,10 +108,10 @@ def _look(table: Table, name: str) -> _Column | None:
         "min(d) FILTER (year(d) BETWEEN 1 AND 9998), max(d) FILTER (year(d) BETWEEN 1 AND 9998)"
     ).fetchall()[0]
     values = []
-    if told[1] <= _MOST_VALUES:
+    if summary[1] <= _MOST_VALUES:
         listed = readings.project("t").distinct().fetchall()
         values = sorted(text for (text,) in listed if text is not None)
-    return _Column(name, values, *told)
+    return _Column(name, values, *summary)
 
 
 def _draft(column: _Column | None) -> Attribute | str:

@@ -14,7 +14,7 @@ from noisewright.workload.atoms import (
 )
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
-from noisewright.workload.text import workload
+from noisewright.workload.text import Queries, workload
 
 __all__ = [
     "AllMarginals",
@@ -26,6 +26,7 @@ __all__ = [
     "OnAttributes",
     "Parity",
     "Prefix",
+    "Queries",
     "Random",
     "Ranges",
     "Stack",

@@ -7,9 +7,10 @@ closed form or a fast transform in each subclass; the dense matrix is built only
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -127,7 +128,7 @@ class Workload(Shown, LinearMap):
         return text if len(text) <= 60 else text[:57] + "..."
 
     @staticmethod
-    def from_spec(source: Any, domain: Domain) -> Questions:
+    def from_spec(source: str | Path | Mapping[str, object], domain: Domain) -> Questions:
         """Questions about a table by attribute name, from YAML text, a path or plain values."""
         from noisewright.workload.spec import questions
 

@@ -6,13 +6,12 @@ at most the width of the bounds, whichever value they hold.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
+from noisewright.workload.tensor import Array
 
 Integers = npt.NDArray[np.int64]
 
@@ -56,11 +55,11 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
         middle = abs(self.low + self.high) if self.missing else 0
         return max(self.high - self.low, middle, 1)
 
-    def centred(self, counts: npt.NDArray[Any], units: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def centred(self, counts: Array, units: Array) -> Array:
         """The table's content, from people and their summed units per cell."""
         return np.asarray(2 * units - (self.low + self.high) * counts)
 
-    def total(self, counts: npt.NDArray[Any], centred: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def total(self, counts: Array, centred: Array) -> Array:
         """The sum of values itself, back from both."""
         return np.asarray(self.unit * (centred + (self.low + self.high) * counts) / 2)
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.workload.algebra import Weighted, kron, stack
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Random, Ranges, Total
 from noisewright.workload.base import Workload, check_domain
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
+
+if TYPE_CHECKING:
+    from scipy.sparse import sparray, spmatrix
+    from scipy.sparse.linalg import LinearOperator
+
+Queries: TypeAlias = "Workload | str | npt.ArrayLike | sparray | spmatrix | LinearOperator"
+"""A workload, its text form, or a matrix with one row per query."""
 
 FORMS = (
     "identity:64 total:64 prefix:64 ranges:64 marginals:2^8:3 marginals:2^8:<=3 allmarginals:2^8 "
@@ -28,14 +36,15 @@ _SIMPLE: dict[str, Callable[[int], Workload]] = {
 }
 
 
-def workload(source: Any) -> Workload:
+def workload(source: Queries) -> Workload:
     """A workload from its text form, a NumPy array, a SciPy sparse matrix or linear operator."""
     if isinstance(source, Workload):
         return check_domain(source)
     if isinstance(source, str):
         return check_domain(_Parser(source).parse())
     if hasattr(source, "matmat") and hasattr(source, "rmatmat"):
-        return Explicit(source @ np.eye(source.shape[1]))
+        operator: Any = source
+        return Explicit(operator @ np.eye(operator.shape[1]))
     return Explicit(source)
 
 

@@ -8,15 +8,13 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import inf, prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.rounding import float_above
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.tensor import apply_along_axes
 
 Table = tuple[int, ...]
@@ -166,17 +164,17 @@ class Block:
         return 2 * largest - 2 * prod(_least_overlap(factor) for factor in self.factors)
 
 
-def _wide(factor: Integers) -> npt.NDArray[Any]:
+def _wide(factor: Integers) -> Array:
     """The same integers, as Python's own where sums of their differences might not fit a word."""
     bound = 2 * int(np.abs(factor).max(initial=0)) * len(factor)
     return factor if bound < _LARGEST else factor.astype(object)
 
 
-def _lengths(factor: Integers) -> npt.NDArray[Any]:
+def _lengths(factor: Integers) -> Array:
     return np.asarray(np.abs(_wide(factor)).sum(axis=0))
 
 
-def _column_distances(factor: Integers) -> Iterator[npt.NDArray[Any]]:
+def _column_distances(factor: Integers) -> Iterator[Array]:
     """L1 distances from every column to all; rows of one cell each, or constant, need no pairs."""
     factor = _wide(factor)
     alone = (factor != 0).sum(axis=1) == 1
@@ -198,7 +196,7 @@ def _least_overlap(factor: Integers) -> int:
     return min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
 
 
-def exact_gram(factor: Integers) -> npt.NDArray[Any]:
+def exact_gram(factor: Integers) -> Array:
     """Inner products of all columns, in as many bits as they need."""
     bound = int(np.abs(factor).max(initial=0)) ** 2 * len(factor)
     work = factor if bound < _LARGEST else factor.astype(object)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.structure import subsets
 
 Table = tuple[int, ...]
@@ -49,7 +47,7 @@ class Overlap:
             for part, found in self.weights.items()
         }
 
-    def components(self, measured: Sequence[npt.NDArray[Any]]) -> Components:
+    def components(self, measured: Sequence[Array]) -> Components:
         """The estimate of every interaction, as a table over its attributes (and a batch)."""
         result: Components = {}
         for part, found in self.weights.items():

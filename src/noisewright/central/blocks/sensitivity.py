@@ -17,14 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import comb, prod
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block, Table, exact_gram
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import Array, FloatArray
 
 _PAIRS = 1024  # cells whose pairs are all compared
 _GRID = 2**22  # cells that are all visited where rows have weights
@@ -67,7 +66,7 @@ def _over_pairs(sizes: Sequence[int], used: Sequence[int], blocks: Sequence[Bloc
     gram = np.zeros((1, 1))
     for block in (b for b in blocks if b.attributes):  # the total is the same in all cells
         factors = dict(zip(block.attributes, block.factors, strict=True))
-        own: npt.NDArray[Any] = np.full((1, 1), _precision(block))
+        own: Array = np.full((1, 1), _precision(block))
         for i in used:
             n = sizes[i]
             part = exact_gram(factors[i]) if i in factors else np.ones((n, n))
@@ -100,7 +99,7 @@ class Span:
 Ends = tuple[FloatArray, FloatArray]
 
 
-def _times(ends: Ends, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> Ends:
+def _times(ends: Ends, low: Array, high: Array) -> Ends:
     """The product of two intervals."""
     corners = np.stack([a * b for a in ends for b in (low, high)])
     return corners.min(axis=0), corners.max(axis=0)
