@@ -7,14 +7,7 @@ import pytest
 
 from noisewright.errors import InvalidParameter
 from noisewright.workload import workload
-from noisewright.workload.structure import (
-    Structure,
-    interactions,
-    invariant_axes,
-    named_sizes,
-    subsets,
-    terms,
-)
+from noisewright.workload.structure import Structure, invariant_axes, named_sizes, terms
 from oracles.workloads import TEXTS, matrix
 
 SIZES = {
@@ -123,11 +116,6 @@ def test_shifts_along_the_axes_leave_the_gram_matrix_unchanged(text: str) -> Non
         np.testing.assert_allclose(gram[np.ix_(moved, moved)], gram, atol=1e-12)
     assert invariant_axes(workload("prefix:6")) is None
     assert invariant_axes(workload("prefix:6+identity:6")) is None
-
-
-def test_subsets_hold_the_empty_one_and_interactions_do_not() -> None:
-    assert subsets((2, 5)) == [(), (2,), (5,), (2, 5)]
-    assert interactions((2, 5)) == [(2,), (5,), (2, 5)]
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisewright.estimate.nonnegative import project_to_total
 from noisewright.workload.base import FloatArray
-from noisewright.workload.structure import interactions
+from noisewright.workload.interactions import centred, interactions
 
 Block = tuple[int, ...]
 """Some attributes, in increasing order."""
@@ -25,10 +25,7 @@ Block = tuple[int, ...]
 def interaction(tensors: FloatArray, axes: Block) -> FloatArray:
     """Sum tables down to some axes (the first numbers the tables), and centre along each."""
     dropped = tuple(k for k in range(1, tensors.ndim) if k - 1 not in axes)
-    kept = tensors.sum(axis=dropped)
-    for axis in range(1, kept.ndim):
-        kept = kept - kept.mean(axis=axis, keepdims=True)
-    return np.asarray(kept)
+    return centred(tensors.sum(axis=dropped), range(1, len(axes) + 1))
 
 
 def agreeing_tables(

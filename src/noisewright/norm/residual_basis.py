@@ -28,6 +28,7 @@ from noisewright.norm.certificate import nuclear_of_marginals, outward
 from noisewright.norm.solver import Spectrum, Weights, dual_exponent, mean_factor, solve
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import FloatArray, check_neighbours
+from noisewright.workload.interactions import subsets_of
 from noisewright.workload.tensor import mean_error
 
 if TYPE_CHECKING:
@@ -258,54 +259,6 @@ def replacements(
         for mask in masks.tolist()
     )
     return patterns, changes
-
-
-def subsets_of(
-    tables: Sequence[Table], varies: Sequence[bool]
-) -> tuple[tuple[Table, ...], csr_array[Any]]:
-    """All subsets of the tables, by size and in order, and which table holds which subset.
-
-    Tables of equal length are handled together and subsets compared as numbers: hundreds of
-    thousands of tables take a second.
-    """
-    from scipy.sparse import csr_array
-
-    keep = np.array([*varies, False])
-    by_length: dict[int, list[int]] = {}
-    for position, table in enumerate(tables):
-        by_length.setdefault(len(table), []).append(position)
-    base, longest = len(varies) + 1, max(by_length)
-    # A subset is a number in base d + 1, its size the leading digit; exact integers when 64 bits
-    # are too few.
-    kind: Any = np.int64 if (longest + 1) * base**longest < 2**62 else object
-    keys: list[Any] = []
-    owners: list[Any] = []
-    for length, positions in by_length.items():
-        members = np.array([tables[p] for p in positions], dtype=np.int64)
-        members = members.reshape(len(positions), length)
-        for mask in range(2**length):
-            chosen = members[:, [i for i in range(length) if mask >> i & 1]]
-            whole = keep[chosen].all(axis=1)
-            key = np.full(int(whole.sum()), chosen.shape[1], dtype=kind)
-            for digit in (chosen[whole].astype(kind) + 1).T:
-                key = key * base + digit
-            keys.append(key * base ** (longest - chosen.shape[1]))
-            owners.append(np.array(positions)[whole])
-    unique, column = np.unique(np.concatenate(keys), return_inverse=True)
-    row = np.concatenate(owners)
-    incidence = csr_array(
-        (np.ones(row.size), (row, column.ravel())), shape=(len(tables), len(unique))
-    )
-    return tuple(_decode(int(key), base, longest) for key in unique.tolist()), incidence
-
-
-def _decode(key: int, base: int, longest: int) -> Table:
-    digits = []
-    for _ in range(longest):
-        key, digit = divmod(key, base)
-        if digit:
-            digits.append(digit - 1)
-    return tuple(reversed(digits))
 
 
 def _product(sizes: Sequence[int], table: Table) -> int:

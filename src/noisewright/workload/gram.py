@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray
+from noisewright.workload.interactions import downward_closure
 from noisewright.workload.linear import Dense, Kronecker, LinearMap, Scaled
 from noisewright.workload.tensor import column_kron, sum_out, walsh_hadamard
 
@@ -365,17 +366,3 @@ class MarginalGram(Gram):
 def zero_gram(cells: int) -> Gram:
     """The Gram matrix of questions whose answers are known."""
     return ScaledGram(0.0, OnesGram(cells))
-
-
-def downward_closure(
-    tables: Mapping[tuple[int, ...], float] | Sequence[tuple[int, ...]],
-) -> tuple[tuple[int, ...], ...]:
-    """All subsets of the given attribute sets, by size and then in order."""
-    closure: set[tuple[int, ...]] = set()
-    pending = [tuple(sorted(table)) for table in tables]
-    while pending:
-        table = pending.pop()
-        if table not in closure:
-            closure.add(table)
-            pending.extend(table[:i] + table[i + 1 :] for i in range(len(table)))
-    return tuple(sorted(closure, key=lambda block: (len(block), block)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from itertools import combinations, product
+from itertools import product
 from math import log10, prod
 
 import numpy as np
@@ -144,16 +144,6 @@ def _(workload: Stack) -> Sizes | None:
 def _undivided(workload: Workload) -> bool:
     inner = workload.inner if isinstance(workload, Weighted) else workload
     return isinstance(inner, Identity | Total)
-
-
-def subsets(table: Table) -> list[Table]:
-    """All subsets of a table's attributes, the empty one among them, smallest first."""
-    return [t for order in range(len(table) + 1) for t in combinations(table, order)]
-
-
-def interactions(table: Table) -> list[Table]:
-    """All subsets of a table's attributes but the empty one: what a table says beyond its total."""
-    return subsets(table)[1:]
 
 
 # --- terms ---------------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ from noisewright.privacy.rounding import float_above, root_above
 from noisewright.privacy.source import ByteSource
 from noisewright.workload.atoms import Total
 from noisewright.workload.base import FloatArray, check_neighbours, check_order
-from noisewright.workload.structure import Term, subsets
+from noisewright.workload.interactions import subsets
+from noisewright.workload.structure import Term
 from noisewright.workload.tensor import apply_along_axes
 
 _LOST = 1e-6  # relative rounding allowed where a query is measured and comes back

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from noisewright.workload.base import Array, FloatArray
-from noisewright.workload.structure import subsets
+from noisewright.workload.interactions import centred, subsets, table_of
 
 Table = tuple[int, ...]
 Components = dict[Table, FloatArray]
@@ -58,21 +58,9 @@ class Overlap:
                 shaped = values.reshape([self.sizes[i] for i in table] + list(values.shape[1:]))
                 others = tuple(k for k, i in enumerate(table) if i not in part)
                 total = total + weight * shaped.sum(axis=others)
-            for axis in range(len(part)):
-                total = total - total.mean(axis=axis, keepdims=True)
-            result[part] = total
+            result[part] = centred(total, range(len(part)))
         return result
 
     def table(self, attributes: Table, components: Mapping[Table, FloatArray]) -> FloatArray:
         """A marginal table from its interactions; what no table measures counts as zero."""
-        result: FloatArray = np.zeros(())
-        for part in subsets(attributes):
-            if part in components:
-                values = components[part]
-                batch = values.shape[len(part) :]
-                shape = [self.sizes[i] if i in part else 1 for i in attributes]
-                spread = self._cells(attributes, part)
-                result = result + values.reshape([*shape, *batch]) / spread
-        batch = result.shape[len(attributes) :]
-        full = np.broadcast_to(result, [self.sizes[i] for i in attributes] + list(batch))
-        return np.ascontiguousarray(full).reshape(-1, *batch)
+        return table_of(self.sizes, attributes, components)

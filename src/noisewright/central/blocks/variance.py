@@ -14,7 +14,8 @@ from noisewright.norm.factorization import without_offsets
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.structure import Term, subsets
+from noisewright.workload.interactions import subsets
+from noisewright.workload.structure import Term
 from noisewright.workload.tensor import apply_along_axes, kron_all, mean_error
 
 _MOST_QUERIES = 2**28

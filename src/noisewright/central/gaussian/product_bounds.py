@@ -28,7 +28,7 @@ import numpy as np
 from noisewright.central.gaussian.product_designs import Family, Indices, MixedDesign, Table
 from noisewright.norm.certificate import nuclear_from_gram
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import downward_closure
+from noisewright.workload.interactions import downward_closure
 from noisewright.workload.structure import Term
 from noisewright.workload.tensor import column_kron, kron_all
 

@@ -27,7 +27,8 @@ from noisewright.central.laplace.weighted_products import L2_BOUND
 from noisewright.central.problem import Candidate
 from noisewright.errors import TooLarge
 from noisewright.workload.base import FloatArray
-from noisewright.workload.structure import Term, as_counts, subsets
+from noisewright.workload.interactions import subsets
+from noisewright.workload.structure import Term, as_counts
 
 _WHOLE_DOMAIN = 2**16
 _MOST_ATTRIBUTES = 12

@@ -21,8 +21,9 @@ from noisewright.workload.gram import (
     MarginalGram,
     zero_gram,
 )
+from noisewright.workload.interactions import subsets
 from noisewright.workload.marginals import AllMarginals
-from noisewright.workload.structure import named_sizes, subsets
+from noisewright.workload.structure import named_sizes
 
 _MOST_TABLES = 2**12
 _LARGEST = 1e150  # products of two Gram matrices must neither overflow nor vanish

@@ -30,7 +30,7 @@ from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram, MarginalGram
-from noisewright.workload.structure import interactions
+from noisewright.workload.interactions import interactions, table_of
 
 Oracle = RandomizedResponse | LocalHashing | ListedSubsets
 
@@ -171,14 +171,12 @@ class Union(TableStrategy, IndexStrategy):
 
     def table(self, estimates: FloatArray, attributes: Block) -> FloatArray:
         """Estimated counts of one marginal table: its estimated interactions, spread evenly."""
-        shape = [self.sizes[i] for i in attributes]
-        result = np.full(shape, estimates[0] / prod(shape))
+        parts: dict[Block, FloatArray] = {(): np.asarray(estimates[0])}
         for block in interactions(attributes):
             first = self._offsets[block]
             part = estimates[first : first + self.cells(block)]
-            axes = [self.sizes[i] if i in block else 1 for i in attributes]
-            result += part.reshape(axes) * (self.cells(block) / prod(shape))
-        return result.ravel()
+            parts[block] = part.reshape([self.sizes[i] for i in block])
+        return table_of(self.sizes, attributes, parts)
 
     @cached_property
     def _noise(self) -> tuple[dict[Block, float], dict[Block, float]]:
