@@ -46,8 +46,10 @@ def test_errors_and_sensitivity_are_those_of_the_matrices(kind: Kind, steps: int
         np.testing.assert_allclose(lengths, 1, rtol=1e-12)
     np.testing.assert_allclose(stream.errors, np.linalg.norm(reconstruction, axis=1), rtol=1e-9)
     for norm in (2.0, 4.0, math.inf):
-        assert stream.value(norm) == pytest.approx(value(strategy, reconstruction, norm), rel=1e-9)
-        assert stream.gap(norm) >= 0
+        assert stream.solution(norm).value == pytest.approx(
+            value(strategy, reconstruction, norm), rel=1e-9
+        )
+        assert stream.solution(norm).gap >= 0
 
 
 @pytest.mark.parametrize("steps", [1, 2, 9, 64])
@@ -72,24 +74,26 @@ def test_streams_lie_between_the_optimum_and_the_plain_square_root() -> None:
     largest = nw.factorize("prefix:64", math.inf)
     normalised = stream_factorization(64)
     plain = stream_factorization(64, "square-root")
-    assert best.lower_bound <= normalised.value(2) <= plain.value(2)
-    assert largest.lower_bound <= normalised.value(math.inf) <= plain.value(math.inf)
+    assert best.lower_bound <= normalised.solution(2).value <= plain.solution(2).value
+    assert (
+        largest.lower_bound <= normalised.solution(math.inf).value <= plain.solution(math.inf).value
+    )
     root = square_root(64)
-    assert plain.value(math.inf) == pytest.approx(np.sum(root**2), rel=3e-3)
+    assert plain.solution(math.inf).value == pytest.approx(np.sum(root**2), rel=3e-3)
 
 
 def test_a_million_steps_need_a_handful_of_numbers() -> None:
     stream = stream_factorization(1_000_000)
     assert stream.memory <= 20
     assert np.isfinite(stream.column_lengths(999_000, 1_000_000)).all()
-    assert stream.lower_bound(2) == pytest.approx(5.0995, abs=1e-4)
+    assert stream.solution(2).lower_bound == pytest.approx(5.0995, abs=1e-4)
 
 
 @pytest.mark.slow
 def test_a_million_steps_are_near_the_bound() -> None:
     stream = stream_factorization(1_000_000)
-    assert 0 < stream.gap(2) < 0.02
-    assert 0 < stream.gap(math.inf) < 0.04
+    assert 0 < stream.solution(2).gap < 0.02
+    assert 0 < stream.solution(math.inf).gap < 0.04
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.norm.certificate import inward, outward
+from noisewright.solution import BoundClass, Certificate, Solution
 from noisewright.workload.base import FloatArray, check_size
 from noisewright.workload.tensor import mean_error
 
@@ -140,18 +141,17 @@ class StreamFactorization:
         poles, modes = np.linalg.eigh(np.diag(self.rates) - np.outer(root, root))
         return poles, -((root @ modes) ** 2)
 
-    def value(self, norm: float) -> float:
-        """The p-th mean over steps of the error, at sensitivity one."""
-        return outward(mean_error(self.errors, norm), self.memory**2 + 64)
+    def solution(self, norm: float) -> Solution:
+        """The p-th mean over steps of the error, at sensitivity one.
 
-    def lower_bound(self, norm: float) -> float:
-        """No factorization at all, streaming or not, has a smaller p-th mean (Schatten-1)."""
-        # The p-th mean does not fall with p, so the bound at norm 2 holds at every norm.
-        return prefix_nuclear_bound(self.steps) if norm >= 2 else 0.0
-
-    def gap(self, norm: float) -> float:
-        """Relative distance between value and bound."""
-        return self.value(norm) / self.lower_bound(norm) - 1
+        No factorization at all, streaming or not, has a smaller one (Schatten-1): the p-th mean
+        does not fall with p, so the bound at norm 2 holds at every norm.
+        """
+        return Solution(
+            value=outward(mean_error(self.errors, norm), self.memory**2 + 64),
+            lower_bound=prefix_nuclear_bound(self.steps) if norm >= 2 else 0.0,
+            certificate=Certificate(name="Schatten-1", bound_class=BoundClass.LINEAR),
+        )
 
 
 def _geometric_sums(ratio: float, counts: FloatArray) -> FloatArray:

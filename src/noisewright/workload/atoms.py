@@ -56,8 +56,16 @@ class Atom(Workload):
         """First and last cell that query `row` sums."""
         raise NotImplementedError
 
+    # Entries are zeros and ones: powers of them, and of their differences, add up to the same.
+
     def row_squares(self, x: FloatArray) -> FloatArray:
-        return np.asarray(self.matvec(x), dtype=np.float64)  # ones are their own squares
+        return np.asarray(self.matvec(x), dtype=np.float64)
+
+    def column_norms(self, order: int = 2) -> FloatArray:
+        return np.asarray(self.gram().diagonal() ** (1 / check_order(order)))
+
+    def _largest_distance(self, order: int) -> float:
+        return float(self.gram().largest_distance_squared() ** (1 / order))
 
 
 class Identity(Atom):
@@ -79,18 +87,11 @@ class Identity(Atom):
     def span(self, row: int) -> tuple[int, int]:
         return row, row
 
-    def column_norms(self, order: int = 2) -> FloatArray:
-        check_order(order)
-        return np.ones(self.cells)
-
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         return np.array(np.diagonal(matrix))
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         return np.diag(weights)
-
-    def _largest_distance(self, order: int) -> float:
-        return 0.0 if self.cells == 1 else 2.0 ** (1 / order)
 
 
 class Total(Atom):
@@ -112,18 +113,11 @@ class Total(Atom):
     def span(self, row: int) -> tuple[int, int]:
         return 0, self.cells - 1
 
-    def column_norms(self, order: int = 2) -> FloatArray:
-        check_order(order)
-        return np.ones(self.cells)
-
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         return np.array([matrix.sum()])
 
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         return np.full((self.cells, self.cells), weights[0])
-
-    def _largest_distance(self, order: int) -> float:
-        return 0.0
 
 
 class Prefix(Atom):
@@ -145,10 +139,6 @@ class Prefix(Atom):
     def span(self, row: int) -> tuple[int, int]:
         return 0, row
 
-    def column_norms(self, order: int = 2) -> FloatArray:
-        """Cell u is in n − u prefixes."""
-        return np.asarray(np.arange(self.cells, 0, -1.0) ** (1 / check_order(order)))
-
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         return np.array(np.diagonal(corner_sums(matrix)))[1:]
 
@@ -156,9 +146,6 @@ class Prefix(Atom):
         after = np.cumsum(weights[::-1])[::-1]
         cells = np.arange(self.cells)
         return after[np.maximum.outer(cells, cells)]
-
-    def _largest_distance(self, order: int) -> float:
-        return float((self.cells - 1) ** (1 / order))
 
 
 class Ranges(Atom):
@@ -203,10 +190,6 @@ class Ranges(Atom):
             )
         return low, low + row - (low * n - low * (low - 1) // 2)
 
-    def column_norms(self, order: int = 2) -> FloatArray:
-        """Cell u is in (u+1)(n−u) intervals."""
-        return np.asarray(self.gram().diagonal() ** (1 / check_order(order)))
-
     def row_quadratics(self, matrix: FloatArray) -> FloatArray:
         sums, (first, last) = corner_sums(matrix), self._ends
         diagonal = np.diagonal(sums)
@@ -219,9 +202,6 @@ class Ranges(Atom):
         table = np.cumsum(np.cumsum(table, axis=0)[:, ::-1], axis=1)[:, ::-1]
         upper = np.triu(table)
         return upper + np.triu(upper, 1).T
-
-    def _largest_distance(self, order: int) -> float:
-        return float(self.gram().largest_distance_squared() ** (1 / order))
 
 
 @dataclass(frozen=True)
