@@ -6,7 +6,7 @@
 const WORD = 1n << 64n;
 const UNIT = 1n << 62n;
 const EXACT = 2 ** 53;
-const LARGEST_TEXT = 2 ** 25;
+const LARGEST_TEXT = 2 ** 26;
 const PAIRS = 2 ** 33;
 
 function require(condition, rule) {

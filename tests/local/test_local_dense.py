@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.listed.matrix import UNIT, MatrixStrategy
+from noisewright.local.storage import pack, unpack
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 
@@ -47,8 +48,7 @@ def test_analysis_equals_the_published_formulas():
 def test_two_valued_matrix_stays_two_valued_and_round_trips():
     strategy = MatrixStrategy.from_chances(oracle.randomized_response(16, 1.0), 1.0)
     assert strategy.two_valued
-    settings_, arrays = strategy.parameters()
-    again = MatrixStrategy.from_parameters(settings_, arrays)
+    again = unpack(*pack(strategy))
     np.testing.assert_array_equal(again.weights, strategy.weights)
 
 

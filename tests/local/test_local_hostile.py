@@ -17,7 +17,6 @@ from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightErr
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import Union
-from noisewright.local.fixedpoint import log_above
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
@@ -26,9 +25,10 @@ from noisewright.local.optimise.orbits.orbit_families import Family
 from noisewright.local.optimise.orbits.strategy import OrbitStrategy
 from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.randomizer import batch
+from noisewright.local.randomizer.verify import log_above
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import ReportFormat
-from noisewright.local.storage import pack, unpack
+from noisewright.local.storage import HOMES, pack, unpack
 from noisewright.local.vector.noisy_columns import VectorStrategy
 
 HALF = 1 << 63
@@ -53,14 +53,13 @@ def test_a_budget_that_the_chances_do_not_spend_is_no_promise():
     assert MatrixStrategy.from_chances(weights, 0.5).promise.epsilon == 0.5
 
 
-@pytest.mark.parametrize("ratio", [Fraction(7, 3), Fraction(3, 7), Fraction(10**17, 3)])
+@pytest.mark.parametrize("ratio", [Fraction(7, 3), Fraction(10**17, 3), Fraction(2**60 + 1, 2**60)])
 def test_logarithms_are_rounded_up_and_hardly(ratio):
     with mpmath.workdps(60):
         exact = abs(mpmath.log(mpmath.mpf(ratio.numerator) / ratio.denominator))
         found = log_above(ratio)
         assert found >= exact
         assert nextafter(found, 0.0) <= exact
-    assert log_above(Fraction(0)) == float("inf")
 
 
 # --- what a component is handed ----------------------------------------------------------------
@@ -102,8 +101,7 @@ def test_sizes_of_attributes_are_checked(sizes):
         Union(sizes, 1.0, tables, (1 << 64,))
     with pytest.raises(NoisewrightError):
         Parts(sizes, tables, (RandomizedResponse(6, 1.0),), (1 << 64,))
-    bits, chance = np.eye(6, dtype=bool)[:1], np.array([2**40])
-    family = Family((0,), Translations((6,)), bits, chance, chance)
+    family = Family((0,), Translations((6,)), np.eye(6, dtype=bool)[:1], (1 << 64,), 1.0)
     with pytest.raises(NoisewrightError):
         OrbitStrategy(sizes, (family,), 1.0)
 
@@ -115,9 +113,9 @@ def test_attributes_of_tables_are_checked(axes):
     with pytest.raises(InvalidParameter):
         Parts((2, 2), (axes,), (RandomizedResponse(4, 1.0),), (1 << 64,))
     group = Translations((2,) * max(len(axes), 1))
-    bits, chance = np.eye(group.cells, dtype=bool)[:1], np.array([2**40])
+    bits = np.eye(group.cells, dtype=bool)[:1]
     with pytest.raises(InvalidParameter):
-        OrbitStrategy((2, 2), (Family(axes, group, bits, chance, chance),), 1.0)
+        OrbitStrategy((2, 2), (Family(axes, group, bits, (1 << 64,), 1.0),), 1.0)
 
 
 @pytest.mark.parametrize("weights", [(0, 1 << 64), (HALF, HALF + 1), (HALF,), (-1, (1 << 64) + 1)])
@@ -142,12 +140,33 @@ def test_no_component_reports_on_what_is_not_its_own(monkeypatch):
 @pytest.mark.parametrize(
     ("field", "value"),
     [("size", 2.7), ("size", "7"), ("size", True), ("size", 1 << 63), ("epsilon", "1"),
-     ("epsilon", True), ("epsilon", float("nan")), ("epsilon", 10**400), ("chosen", 2.0)],
+     ("epsilon", True), ("epsilon", float("nan")), ("epsilon", 10**400), ("cells", 6)],
 )  # fmt: skip
 def test_plain_fields_keep_their_kind(field, value):
-    settings, _ = pack(SubsetSelection(7, 1.0))
+    """ε is beside the specification; all else is in it, and one number off is another strategy."""
+    settings, arrays = pack(SubsetSelection(7, 1.0))
+    assert unpack(settings, arrays) == SubsetSelection(7, 1.0)
+    document = json.loads(arrays["specification"].tobytes())
+    beside = {**settings, field: value} if field == "epsilon" else settings
+    if field != "epsilon":
+        document["nodes"][0][field] = value
+    text = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     with pytest.raises(NoisewrightError):
-        unpack({**settings, field: value}, {})
+        unpack(beside, {"specification": text})
+
+
+def test_strategies_without_a_specification_are_refused():
+    settings, arrays = pack(SubsetSelection(7, 1.0))
+    for wrong in ({}, {"specification": arrays["specification"].astype(np.int64)}):
+        with pytest.raises(FileFormatError):
+            unpack(settings, wrong)
+    with pytest.raises(FileFormatError, match="plan again"):
+        unpack(settings, {"weights": np.ones(3)})
+    other = pack(RandomizedResponse(7, 1.0))[1]
+    for kind in HOMES:
+        if kind not in ("randomized-response", "listed-subsets", "decoded"):
+            with pytest.raises(NoisewrightError):
+                unpack({**settings, "kind": kind}, other)
 
 
 def test_report_numbers_do_not_wrap():

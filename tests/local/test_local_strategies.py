@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from local.strategies import SMALL, SeededSource, listed_reports, scores
-from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
+from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.histogram import hashing
@@ -124,9 +126,10 @@ def test_reports_follow_the_matrix(strategy):
         assert statistic < freedom + 6 * np.sqrt(2 * freedom) + 20
 
 
-def test_parameters_rebuild_the_strategy(strategy):
-    settings, arrays = strategy.parameters()
-    again = type(strategy).from_parameters(settings, arrays)
+def test_what_is_stored_rebuilds_the_strategy(strategy):
+    settings, arrays = pack(strategy)
+    again = unpack(json.loads(json.dumps(settings)), arrays)
+    assert type(again) is type(strategy)
     np.testing.assert_array_equal(again.dense(), strategy.dense())
     assert again.specification.layout == strategy.specification.layout
 
@@ -148,13 +151,15 @@ def test_exponentially_many_reports_are_not_listed():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bad_parameters_are_refused(name):
-    kind = type(SMALL[name])
-    settings, arrays = SMALL[name].parameters()
-    if "epsilon" not in settings:
+    settings, arrays = pack(SMALL[name])
+    if "components" in settings or "strategy" in settings:
         pytest.skip("its components hold the budget")
     for epsilon in (0.0, -1.0, float("nan"), 1e9):
         with pytest.raises(InvalidParameter):
-            kind.from_parameters({**settings, "epsilon": epsilon}, arrays)
+            unpack({**settings, "epsilon": epsilon}, arrays)
+    for epsilon in (0.9 * SMALL[name].epsilon, 1.1 * SMALL[name].epsilon):
+        with pytest.raises(NoisewrightError):
+            _ = unpack({**settings, "epsilon": epsilon}, arrays).promise
 
 
 def test_storage_refuses_what_it_does_not_know():

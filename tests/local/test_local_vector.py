@@ -126,6 +126,6 @@ def test_bad_parameters():
     with pytest.raises(InvalidParameter):
         VectorStrategy(np.ones((2, 3), dtype=np.int64), 1.0, 2.0)
     with pytest.raises(InvalidParameter):
-        Codebook(np.ones((2, 3), dtype=np.int64), np.ones((4, 3), dtype=np.int64), 1.0)
+        Codebook.of(np.ones((2, 3), dtype=np.int64), np.ones((4, 3), dtype=np.int64), 1.0)
     with pytest.raises(InvalidParameter):
         one_bit(workload("prefix:4"), 0.0)

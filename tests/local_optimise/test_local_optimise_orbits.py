@@ -210,8 +210,7 @@ def test_orbits_are_private_exactly_and_come_back_from_storage():
     strategy = some_strategy((3, 4), epsilon=0.7)
     assert strategy.loss.epsilon <= strategy.epsilon
     assert strategy.two_valued
-    whole = sum(int(m) for family in strategy.families for m in family.masses) + strategy.spare
-    assert whole == 1 << 62
+    assert sum(sum(family.weights) for family in strategy.families) + strategy.spare == 1 << 64
     again = unpack(*pack(strategy))
     np.testing.assert_array_equal(again.dense(), strategy.dense())
 
@@ -328,17 +327,20 @@ def test_symmetric_and_dense_searches_agree(text):
 
 
 @pytest.mark.parametrize(
-    ("low", "high"),
+    ("bits", "weights", "epsilon"),
     [
-        (2**40, 2**30),  # the other way round the ratio is far beyond any ε
-        (2**62, 2**62),  # four cells of 2^62 sum to zero modulo 2^64
+        ([[1, 0, 0, 0]], (2**64 + 1,), 1.0),
+        ([[1, 0, 0, 0]], (0,), 1.0),
+        ([[1, 0, 0, 0]], (2**63, 2**63), 1.0),
+        ([[1, 1, 1, 1]], (2**64,), 1.0),  # says nothing
+        ([[0, 0, 0, 0]], (2**64,), 1.0),
+        ([[1, 0, 0, 0]], (2**64,), 2.0),  # another budget than the strategy's
     ],
 )
-def test_forged_chances_are_refused(low, high):
-    bits = np.array([[True, False, False, False]])
-    chances = np.array([low]), np.array([high])
+def test_forged_chances_are_refused(bits, weights, epsilon):
+    family = (0,), Translations((4,)), np.array(bits, dtype=bool), weights, epsilon
     with pytest.raises(InvalidParameter):
-        OrbitStrategy((4,), (Family((0,), Translations((4,)), bits, *chances),), 1.0)
+        OrbitStrategy((4,), (Family(*family),), 1.0)
 
 
 def test_questions_that_no_orbit_sees_have_no_finite_error():

@@ -43,12 +43,8 @@ def orbits(sizes, epsilon=1.0, count=3):
 
 def flat_orbits():
     """Orbits that say nothing among others, on one cell and on several, and much left over."""
-    pattern = Family((0,), Translations((3,)), np.array([[True] * 3, [True, False, False]]),
-                     np.array([2**58, 2**57]), np.array([2**58, 2**58]))  # fmt: skip
-    single = Family(
-        (1,), Translations((1,)), np.array([[True]]), np.array([2**57]), np.array([2**58])
-    )
-    return OrbitStrategy((3, 1), (pattern, single), 1.0)
+    patterns = np.array([[True, True, True], [True, False, False], [False] * 3])
+    return OrbitStrategy.from_patterns((3, 1), patterns, np.array([0.2, 0.3, 0.5]), 1.0)
 
 
 def coarse_fine():
@@ -111,7 +107,9 @@ def large():
         "parts": Parts(many, ((0, 49), (3, 7, 11)), components, (WORD // 2, WORD // 2)),
         "fourier": fourier(workload("marginals:2^60:<=1").gram(), 1.0),
         "orbits": OrbitStrategy.from_patterns((1024, 1024), *pattern, 1.0),
-        "codebook": Codebook(rng.integers(-9, 9, (8, 256)), rng.integers(-9, 9, (512, 8)), 1.0, 99),
+        "codebook": Codebook.of(
+            rng.integers(-9, 9, (8, 256)), rng.integers(-9, 9, (512, 8)), 1.0, 99
+        ),
     }
 
 
@@ -124,12 +122,10 @@ def whole():
     grid = np.arange(24).reshape(4, 6)
     book = np.array([[(7 * i * j + i) % 11 - 5 for j in range(7)] for i in range(3)])
     lines = np.array([[(5 * i + 3 * j * j) % 13 - 6 for j in range(3)] for i in range(19)])
-    fine = Family((1,), Translations((6,)), np.array([grid[0] % 3 == 0, grid[0] % 5 == 1]),
-                  np.array([2**56, 2**55]), np.array([2**57, 3 * 2**54]))  # fmt: skip
-    both = Family((0, 1), Translations((4, 6)), (grid % 7 < 3).reshape(1, -1),
-                  np.array([2**56 + 1]), np.array([2**57]))  # fmt: skip
-    cycle = OrbitStrategy((6,), (Family((0,), *[getattr(fine, f) for f in ("group", "patterns",
-                          "low", "high")]),), 1.0)  # fmt: skip
+    patterns = np.array([grid[0] % 3 == 0, grid[0] % 5 == 1])
+    fine = Family((1,), Translations((6,)), patterns, (2**61 + 7, 2**60), 1.0)
+    both = Family((0, 1), Translations((4, 6)), (grid % 7 < 3).reshape(1, -1), (2**62 - 1,), 1.0)
+    cycle = OrbitStrategy((6,), (Family((0,), fine.group, patterns, (WORD - 5, 5), 1.0),), 1.0)
     masks = np.array([1, 3, 6, 40], dtype=np.int64)
     responses = (RandomizedResponse(12, 1.0), RandomizedResponse(4, 1.0))
     coarsenings = (Coarsening(12), Coarsening(12, 3))
@@ -139,8 +135,8 @@ def whole():
         "orbits": OrbitStrategy((4, 6), (fine, both), 1.0),
         "orbits-flat": flat_orbits(),
         "coarse-fine": CoarseFine((matrix, cycle), (Coarsening(6, 2), Coarsening(6)), halves),
-        "codebook": Codebook(book, lines, 0.8),
-        "codebook-nearest": Codebook(book, lines, 2.0, 5),
+        "codebook": Codebook.of(book, lines, 0.8),
+        "codebook-nearest": Codebook.of(book, lines, 2.0, 5),
         "fourier": Fourier(60, 1.5, masks, (WORD - 6, 1, 2, 3)),
         "fourier-one": KINDS["fourier-one"],
         "fourier-wide": Fourier(2**60, 1.0, masks << 54, (WORD // 4,) * 4),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ NUMBERS = (0, 1, 2, -1, -3, 0.5, 0.9, -0.0, 1e-6, 1e-320, 5e-324, float("nan"), 
 def forged(header: Any, arrays: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     """A copy of a header and its arrays after one edit, or now and then two or three."""
     header, arrays = copy.deepcopy(header), dict(arrays)
+    texts = [name for name in arrays if name.endswith("specification")]
     for _ in range(1 + int(rng.integers(6) // 4) + int(rng.integers(10) // 9)):
-        if arrays and rng.random() < 0.4:
+        if texts and texts[0] in arrays and rng.random() < 0.5:
+            _edit_text(arrays, texts[0], rng)
+        elif arrays and rng.random() < 0.4:
             _edit_arrays(arrays, rng)
         else:
             _edit_header(header, rng)
@@ -51,6 +55,17 @@ def _edit_header(header: Any, rng: np.random.Generator) -> None:
         node[key], other[there] = copy.deepcopy(other[there]), copy.deepcopy(node[key])
     else:
         node[key] = _edited(node[key], rng)
+
+
+def _edit_text(arrays: Any, name: str, rng: np.random.Generator) -> None:
+    """What clients do, as JSON in an array of bytes: edited as a tree, by whoever can read it."""
+    try:
+        document = json.loads(arrays[name].tobytes())
+        _edit_header(document, rng)
+        text = json.dumps(document)
+    except (ValueError, TypeError, AttributeError):  # edited before
+        return
+    arrays[name] = np.frombuffer(text.encode(), dtype=np.uint8)
 
 
 def _edited(value: Any, rng: np.random.Generator) -> Any:

@@ -58,7 +58,7 @@ def coarse_fine() -> CoarseFine:
 def codebook(chosen: int) -> Codebook:
     rng = np.random.default_rng(chosen)
     vectors, directions = rng.integers(-9, 9, size=(2, 4)), rng.integers(-9, 9, size=(10, 2))
-    return Codebook(vectors, directions, 1.0, chosen)
+    return Codebook.of(vectors, directions, 1.0, chosen)
 
 
 def strategies() -> dict[str, Strategy]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import inf
 from numbers import Real
 from typing import Any
 
@@ -17,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.reading import WORD as WORD
-from noisewright.privacy.rounding import float_above
+from noisewright.local.randomizer.whole_numbers import WORD as WORD
 from noisewright.privacy.source import ByteSource, SystemSource, uniform_integers, uniform_words
 
 LARGEST_EPSILON = 40.0
@@ -29,7 +27,6 @@ SMALLEST_EPSILON = 1e-6
 
 _DIGITS = Context(prec=60)
 _MARGIN = Decimal(10) ** -58
-_LOG_MARGIN = Decimal(10) ** -56  # above the rounding of 60 digits of a logarithm below 100
 
 
 def check_epsilon(epsilon: float) -> float:
@@ -46,15 +43,6 @@ def exponential(epsilon: float) -> Fraction:
     """A rational just below e^ε, right to 57 digits."""
     value = _DIGITS.exp(Decimal(epsilon))
     return Fraction(_DIGITS.multiply(value, 1 - _MARGIN))
-
-
-def log_above(ratio: Fraction) -> float:
-    """Natural logarithm of a ratio, or of its inverse if that is larger, never understated."""
-    if ratio <= 0:
-        return inf
-    larger = max(ratio, 1 / ratio)
-    quotient = _DIGITS.divide(Decimal(larger.numerator), Decimal(larger.denominator))
-    return float_above(Fraction(_DIGITS.ln(quotient)) + Fraction(_LOG_MARGIN))
 
 
 def floor_times(epsilon: float, low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -10,15 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
+from noisewright.local.randomizer.whole_numbers import MOST_CELLS, WORD
 from noisewright.workload.base import Array
-
-WORD = 1 << 64
-"""Chances of draws are whole numbers out of this many."""
-
-MOST_CELLS = 1 << 62
-"""Beyond this, cells have no machine numbers."""
-
-_MOST_DIGITS = 20  # of a number below 2^64
 
 
 def whole(name: str, value: object, least: int = 0, most: int = MOST_CELLS) -> int:
@@ -28,13 +21,6 @@ def whole(name: str, value: object, least: int = 0, most: int = MOST_CELLS) -> i
     if not least <= value <= most:
         raise InvalidParameter(name, value, f"must lie in {least}..{most}")
     return int(value)
-
-
-def written(name: str, value: object, most: int = WORD) -> int:
-    """A whole number that a file holds as text, for it may be beyond what JSON numbers hold."""
-    if not isinstance(value, str) or not value.isascii() or not value.isdecimal():
-        raise InvalidParameter(name, value, "must be a whole number, as text")
-    return whole(name, int(value[: _MOST_DIGITS + 1]), 0, most)
 
 
 def listed(name: str, value: object) -> Sequence[object]:

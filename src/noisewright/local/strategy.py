@@ -30,7 +30,7 @@ from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInforma
 from noisewright.local.randomizer.batch import IntArray as IntArray
 from noisewright.local.randomizer.batch import Sampler
 from noisewright.local.randomizer.chances import listed_reports, report_chances
-from noisewright.local.randomizer.specification import Nodes, Specification
+from noisewright.local.randomizer.specification import Nodes, Place, Specification
 from noisewright.local.randomizer.verify import Promise, verify
 from noisewright.local.reports.tallies import Tally, tally_of
 from noisewright.privacy.budget import Privacy
@@ -274,14 +274,17 @@ class Strategy(Shown, ABC):
             )
         return self.rows(0, self.outputs)
 
-    @abstractmethod
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """All that rebuilds the strategy: plain settings, and arrays where it has any."""
+    def beside(self) -> tuple[Settings, Arrays]:
+        """What estimates need beside the specification: plain settings, and arrays."""
+        return {}, {}
 
     @classmethod
     @abstractmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Strategy:
-        """The strategy that `parameters` described."""
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Strategy:
+        """The strategy whose clients begin at a place of a specification.
+
+        Its own specification is compared with that one, so nothing but its form is checked here.
+        """
 
     @property
     def two_valued(self) -> bool:

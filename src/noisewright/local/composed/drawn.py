@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
-from typing import Any, cast
+from typing import cast
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD
+from noisewright.local.randomizer.specification import Place
 from noisewright.local.reading import listed, whole
-from noisewright.local.storage import pack, unpack
+from noisewright.local.storage import described, restored
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 
 
@@ -37,28 +38,23 @@ class DrawnComponent(IndexStrategy):
     def _chances(self) -> list[float]:
         return [w / WORD for w in self.weights]
 
-    def packed(self) -> tuple[list[Settings], Arrays]:
-        """The components' own parameters, side by side."""
-        arrays: Arrays = {}
-        parts: list[Settings] = []
-        for index, component in enumerate(self.components):
-            settings, own = pack(component)
-            arrays |= {f"{index}.{name}": value for name, value in own.items()}
-            parts.append(settings)
-        return parts, arrays
+    def beside(self) -> tuple[Settings, Arrays]:
+        parts = [described(component) for component in self.components]
+        arrays = {f"{i}.{name}": a for i, (_, own) in enumerate(parts) for name, a in own.items()}
+        return {"components": [settings for settings, _ in parts]}, arrays
 
 
-def unpacked(
-    parts: Sequence[Settings], arrays: Arrays
-) -> tuple[tuple[IndexStrategy, ...], list[dict[str, Any]]]:
-    """The components that `packed` described, and the arrays beside each."""
-    components, beside = [], []
-    for index, settings in enumerate(listed("components", parts)):
+def restored_parts(
+    places: Sequence[Place], settings: Settings, arrays: Arrays
+) -> tuple[IndexStrategy, ...]:
+    """The components that begin at some places."""
+    components = []
+    parts = zip(places, listed("components", settings["components"]), strict=True)
+    for index, (place, described_part) in enumerate(parts):
         prefix = f"{index}."
         own = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-        component = unpack(cast("Settings", settings), own)
+        component = restored(place, cast("Settings", described_part), own)
         if not isinstance(component, IndexStrategy):
             raise InvalidParameter("components", component.kind, "must report whole numbers")
         components.append(component)
-        beside.append(own)
-    return tuple(components), beside
+    return tuple(components)

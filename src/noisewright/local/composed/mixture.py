@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import DenseInformation, Information
-from noisewright.local.composed.drawn import DrawnComponent, unpacked
+from noisewright.local.composed.drawn import DrawnComponent, restored_parts
 from noisewright.local.fixedpoint import whole_weights
-from noisewright.local.randomizer.routers import Blocks, Listed
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reading import check_weights, listed, whole, written
+from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.whole_numbers import numbers
+from noisewright.local.reading import check_weights, whole
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.workload.base import FloatArray
 
@@ -47,6 +48,15 @@ class Coarsening:
         if self.table is not None:
             return int(self.table.max()) + 1
         return -(-self.size // self.width)
+
+    @classmethod
+    def of(cls, through: Axes | Blocks | Listed | None, size: int) -> Coarsening:
+        """What a client's view makes of so many cells."""
+        if isinstance(through, Axes):
+            raise InvalidParameter("through", through.keep, "must be blocks or a table")
+        if isinstance(through, Listed):
+            return cls(size, table=np.array(through.table, dtype=np.int64))
+        return cls(size, 1 if through is None else through.width)
 
     @property
     def through(self) -> Blocks | Listed:
@@ -161,24 +171,10 @@ class Mixture(DrawnComponent):
             result += chance * coarsening.spread(component.energy(coarse))
         return result
 
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """The components' own parameters, side by side, and the coarsenings."""
-        parts, arrays = self.packed()
-        for index, coarsening in enumerate(self.coarsenings):
-            if coarsening.table is not None:
-                arrays[f"{index}.table"] = coarsening.table
-        widths = [coarsening.width for coarsening in self.coarsenings]
-        weights = [str(weight) for weight in self.weights]  # beyond what JSON numbers hold
-        settings = {"size": self.size, "weights": weights, "components": parts, "widths": widths}
-        return settings, arrays
-
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Self:
-        """The strategy that `parameters` described."""
-        components, beside = unpacked(settings["components"], arrays)
-        coarsenings = tuple(
-            Coarsening(settings["size"], width, own.get("table"))
-            for width, own in zip(settings["widths"], beside, strict=True)
-        )
-        weights = listed("weights", settings["weights"])
-        return cls(components, coarsenings, tuple(written("weights", w) for w in weights))
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Self:
+        draw = place.node(Draw)
+        shown = [place.below(child).shown for child in draw.of]
+        components = restored_parts([below for _, below in shown], settings, arrays)
+        views = tuple(Coarsening.of(through, place.cells) for through, _ in shown)
+        return cls(components, views, numbers(draw.weights))

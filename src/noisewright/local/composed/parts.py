@@ -18,12 +18,12 @@ import numpy as np
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import Information, UnformedInformation
-from noisewright.local.composed.drawn import DrawnComponent, unpacked
-from noisewright.local.composed.table_strategy import TableStrategy
+from noisewright.local.composed.drawn import DrawnComponent, restored_parts
+from noisewright.local.composed.table_strategy import TableStrategy, drawn_tables
 from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.randomizer.routers import Axes
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reading import check_axes, check_sizes, check_weights, written
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.reading import check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import DenseGram
@@ -148,25 +148,15 @@ class Parts(TableStrategy, DrawnComponent):
             worst, mean = worst + float(added.max()), mean + float(added.mean())
         return worst, mean
 
-    # --- form ---------------------------------------------------------------------------------
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """The components' own parameters, side by side, and the tables."""
-        parts, arrays = self.packed()
-        weights = [str(weight) for weight in self.weights]  # beyond what JSON numbers hold
-        tables = [list(table) for table in self.tables]
-        settings = {"sizes": list(self.sizes), "weights": weights, "tables": tables}
-        return {**settings, "components": parts}, arrays
+    def beside(self) -> tuple[Settings, Arrays]:
+        settings, arrays = super().beside()
+        return {"sizes": list(self.sizes), **settings}, arrays
 
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Parts:
-        """The strategy that `parameters` described."""
-        return cls(
-            tuple(settings["sizes"]),
-            tuple(tuple(table) for table in settings["tables"]),
-            unpacked(settings["components"], arrays)[0],
-            tuple(written("weights", weight) for weight in settings["weights"]),
-        )
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Parts:
+        sizes = check_sizes(settings["sizes"])
+        tables, places, weights = drawn_tables(place, sizes)
+        return cls(sizes, tables, restored_parts(places, settings, arrays), weights)
 
 
 def centred(matrix: FloatArray) -> FloatArray:

@@ -9,10 +9,13 @@ from math import prod
 
 import numpy as np
 
-from noisewright.errors import TooLarge
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, agreeing_tables
 from noisewright.estimate.nonnegative import project_to_total
 from noisewright.local.analysis.offsets import without_offsets
+from noisewright.local.randomizer.routers import Axes, Draw
+from noisewright.local.randomizer.specification import Place
+from noisewright.local.randomizer.whole_numbers import numbers
 from noisewright.local.strategy import IntArray, Strategy, out_of_reach
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.structure import Term, terms
@@ -73,6 +76,20 @@ class TableStrategy(Strategy):
         if not self.by_tables:
             return super().uniform_query_variances(workload, people)
         return TableData.even(self, workload, people).variances()
+
+
+def drawn_tables(
+    place: Place, sizes: tuple[int, ...]
+) -> tuple[tuple[Block, ...], list[Place], tuple[int, ...]]:
+    """The tables that a client draws from, the places below them, and their chances."""
+    draw, tables, places = place.node(Draw), [], []
+    for child in draw.of:
+        through, below = place.below(child).shown
+        if through is not None and not isinstance(through, Axes):
+            raise InvalidParameter("through", type(through).__name__, "must be a table")
+        tables.append(tuple(range(len(sizes))) if through is None else through.keep)
+        places.append(below)
+    return tuple(tables), places, numbers(draw.weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,14 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.analysis.information import Information, UnformedInformation
-from noisewright.local.composed.table_strategy import TableStrategy
+from noisewright.local.composed.table_strategy import TableStrategy, drawn_tables
 from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import ListedSubsets, best_subset_size
 from noisewright.local.randomizer.routers import Axes
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reading import check_axes, check_sizes, check_weights, written
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.reading import check_axes, check_sizes, check_weights
 from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.workload.base import FloatArray
@@ -248,24 +248,14 @@ class Union(TableStrategy, IndexStrategy):
             raise TooLarge(f"{self.size:.3g} types are too many to be listed; they are all alike")
         return np.full(self.size, self.worst_variance(gram))
 
-    # --- privacy and form ---------------------------------------------------------------------
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Attribute sizes, ε, tables and their weights."""
-        tables = [list(table) for table in self.tables]
-        weights = [str(weight) for weight in self.weights]
-        settings = {"sizes": list(self.sizes), "tables": tables, "weights": weights}
-        return {"epsilon": self.epsilon, **settings}, {}
+    def beside(self) -> tuple[Settings, Arrays]:
+        return {"sizes": list(self.sizes)}, {}
 
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Union:
-        """The strategy that `parameters` described."""
-        return cls(
-            tuple(settings["sizes"]),
-            settings["epsilon"],
-            tuple(tuple(table) for table in settings["tables"]),
-            tuple(written("weights", weight) for weight in settings["weights"]),
-        )
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Union:
+        sizes = check_sizes(settings["sizes"])
+        tables, _, weights = drawn_tables(place, sizes)
+        return cls(sizes, settings["epsilon"], tables, weights)
 
 
 @lru_cache(maxsize=64)

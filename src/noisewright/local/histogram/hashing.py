@@ -28,11 +28,13 @@ from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
-from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import (
     DENSE_SIZE,
+    Arrays,
     IndexStrategy,
     IntArray,
+    Settings,
 )
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
@@ -91,6 +93,10 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
         hashed = nodes.favour(self.threshold, Same(cells=self.buckets))
         digits, cells = self.digits, str(self.size)
         return nodes.add(Project(cells=cells, base=self.buckets, digits=digits, of=hashed))
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> LocalHashing:
+        return cls(place.cells, settings["epsilon"], place.node(Project).base)
 
     @cached_property
     def _law(self) -> tuple[float, float, float, float]:

@@ -6,13 +6,12 @@ from abc import abstractmethod
 from dataclasses import fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Self
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import check_epsilon, exponential, odds_threshold
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.reading import whole
-from noisewright.local.strategy import Arrays, Settings, Strategy
+from noisewright.local.strategy import Strategy
 
 
 class FavouringStrategy(Strategy):
@@ -42,12 +41,3 @@ class PlainStrategy(Strategy):
                 whole(field.name, value)
             elif field.type == "bool" and not isinstance(value, bool):
                 raise InvalidParameter(field.name, value, "must be true or false")
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """The fields."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}, {}  # type: ignore[arg-type]
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Self:
-        """The strategy that `parameters` described."""
-        return cls(**{field.name: settings[field.name] for field in fields(cls)})  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ from noisewright.local.histogram.centred import CentredStrategy, Support
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Same
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.strategy import IndexStrategy
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,10 @@ class RandomizedResponse(FavouringStrategy, PlainStrategy, CentredStrategy, Inde
 
     def express(self, nodes: Nodes) -> int:
         return nodes.favour(self.threshold, Same(cells=self.size))
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> RandomizedResponse:
+        return cls(place.cells, settings["epsilon"])
 
     @cached_property
     def support(self) -> Support:

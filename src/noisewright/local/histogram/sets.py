@@ -23,8 +23,8 @@ from noisewright.local.histogram.centred import CentredStrategy, Support
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Rows, Same, Subset
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.strategy import IndexStrategy, IntArray
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class SubsetSelection(FavouringStrategy, PlainStrategy, CentredStrategy):
     def express(self, nodes: Nodes) -> int:
         threshold = str(self.threshold)
         return nodes.add(Subset(cells=self.size, size=self.chosen, threshold=threshold))
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> SubsetSelection:
+        law = place.node(Subset)
+        return cls(law.cells, settings["epsilon"], law.size)
 
     @cached_property
     def support(self) -> Support:
@@ -100,6 +105,10 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
         if self.sets.chosen == 1:  # sets in order are the cells in order
             return nodes.favour(self.sets.threshold, Same(cells=self.size))
         return nodes.favour(self.sets.threshold, Rows.of(self._membership.T == 1))
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> ListedSubsets:
+        return cls(place.cells, settings["epsilon"])
 
     @property
     def support(self) -> Support:

@@ -18,8 +18,9 @@ from noisewright.local.histogram.centred import CentredStrategy, Support
 from noisewright.local.histogram.plain import PlainStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Flip
-from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reports.tallies import FlipTally
+from noisewright.local.strategy import Arrays, Settings
 from noisewright.workload.base import FloatArray
 
 
@@ -54,6 +55,11 @@ class UnaryEncoding(PlainStrategy, CentredStrategy):
     def express(self, nodes: Nodes) -> int:
         own, other = map(str, self.thresholds)
         return nodes.add(Flip(cells=self.size, own=own, other=other))
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> UnaryEncoding:
+        law = place.node(Flip)
+        return cls(law.cells, settings["epsilon"], int(law.own) + int(law.other) == WORD)
 
     @cached_property
     def support(self) -> Support:

@@ -8,9 +8,9 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.listed.matrix import check_prior
-from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import stored
-from noisewright.local.storage import pack, unpack
+from noisewright.local.storage import described, restored
 from noisewright.local.strategy import Arrays, IndexStrategy, Settings, Strategy
 from noisewright.workload.base import FloatArray
 
@@ -49,17 +49,14 @@ class Decoded(IndexStrategy):
     def express(self, nodes: Nodes) -> int:
         return self.inner.express(nodes)  # the guess is the estimator's, not the client's
 
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """The strategy's own parameters, and the guess."""
-        settings, arrays = pack(self.inner)
+    def beside(self) -> tuple[Settings, Arrays]:
+        settings, arrays = described(self.inner)
         return {"strategy": settings}, {**arrays, "guess": self.guess}
 
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Decoded:
-        """The strategy that `parameters` described."""
-        own = {name: array for name, array in arrays.items() if name != "guess"}
-        guess = stored(arrays, "guess", np.float64, (None,))
-        return cls(_listed(unpack(settings["strategy"], own)), guess)
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Decoded:
+        guess = stored(arrays, "guess", np.float64, (place.cells,))
+        return cls(_listed(restored(place, settings["strategy"], arrays)), guess)
 
 
 def _listed(strategy: Strategy) -> IndexStrategy:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +10,8 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import check_epsilon, floor_times
 from noisewright.local.randomizer.laws import Weigh
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reading import stored, whole
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.reading import stored
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.workload.base import FloatArray
 
@@ -88,43 +87,14 @@ class MatrixStrategy(IndexStrategy):
         """Chances of reports `start` to `stop`."""
         return self.weights[start:stop] / UNIT
 
-    @cached_property
-    def two_valued_rows(self) -> npt.NDArray[np.bool_]:
-        """Which rows hold no value but their lowest and their highest."""
-        w = self.weights
-        low, high = w.min(axis=1, keepdims=True), w.max(axis=1, keepdims=True)
-        return np.asarray(((w == low) | (w == high)).all(axis=1))
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Two-valued rows as a low value, a high value and bits; the others in full."""
-        two = self.two_valued_rows
-        w = self.weights[two]
-        low, high = w.min(axis=1, initial=UNIT), w.max(axis=1, initial=0)
-        arrays: Arrays = {
-            "low": low,
-            "high": high,
-            "bits": np.packbits(w > low[:, None], axis=1),
-            "full": self.weights[~two],
-            "two_valued": two,
-        }
-        if self.estimate_prior is not None:
-            arrays["prior"] = self.estimate_prior
-        return {"epsilon": self.epsilon, "size": self.size}, arrays
+    def beside(self) -> tuple[Settings, Arrays]:
+        return {}, {} if self.estimate_prior is None else {"prior": self.estimate_prior}
 
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> MatrixStrategy:
-        """The strategy that `parameters` described."""
-        two = stored(arrays, "two_valued", np.bool_, (None,))
-        rows, size = int(two.sum()), whole("size", settings["size"], 1)
-        full = stored(arrays, "full", np.int64, (len(two) - rows, size))
-        bits = stored(arrays, "bits", np.uint8, (rows, -(-size // 8)))
-        low, high = (stored(arrays, name, np.int64, (rows,)) for name in ("low", "high"))
-        raised = np.unpackbits(bits, axis=1, count=size).astype(bool)
-        weights = np.empty((len(two), size), dtype=np.int64)
-        weights[two] = np.where(raised, high[:, None], low[:, None])
-        weights[~two] = full
-        prior = stored(arrays, "prior", np.float64, (size,)) if "prior" in arrays else None
-        return cls(weights, settings["epsilon"], prior)
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> MatrixStrategy:
+        held = "prior" in arrays
+        prior = stored(arrays, "prior", np.float64, (place.cells,)) if held else None
+        return cls(place.node(Weigh).matrix, settings["epsilon"], prior)
 
 
 def check_prior(prior: FloatArray, size: int) -> FloatArray:

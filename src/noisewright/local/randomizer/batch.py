@@ -237,8 +237,7 @@ def _(owner: Rows) -> Ranked:
 
 @_ranked.register
 def _(owner: Translate) -> Ranked:
-    held = np.unpackbits(np.frombuffer(owner.pattern, dtype=np.uint8), count=owner.cells)
-    lists = {own: np.flatnonzero(held == own) for own in (True, False)}
+    lists = {own: np.flatnonzero(owner.places == own) for own in (True, False)}
     return lambda cells, ranks, own: difference(owner.sizes, cells, lists[own][ranks])
 
 

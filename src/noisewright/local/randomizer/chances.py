@@ -103,8 +103,7 @@ def owned(owner: Owner, start: int, stop: int) -> npt.NDArray[np.bool_]:
     if isinstance(owner, Rows):
         return np.asarray(owner.owned[:, start:stop].T)
     if isinstance(owner, Translate):
-        pattern = np.unpackbits(np.frombuffer(owner.pattern, dtype=np.uint8)).astype(bool)
-        return np.asarray(pattern[difference(owner.sizes, cells, outcomes)])
+        return np.asarray(owner.places[difference(owner.sizes, cells, outcomes)])
     assert isinstance(owner, Parity)
     block, column = np.divmod(cells, owner.width - 1)
     own, output = np.divmod(outcomes, owner.width)

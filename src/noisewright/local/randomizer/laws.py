@@ -99,6 +99,12 @@ class Translate(Part, tag_field="by", tag="translate", frozen=True):
         return self.cells
 
     @cached_property
+    def places(self) -> npt.NDArray[np.bool_]:
+        """The pattern, cell by cell."""
+        bits = np.frombuffer(self.pattern, dtype=np.uint8)
+        return np.unpackbits(bits, count=self.cells).astype(bool)
+
+    @cached_property
     def own(self) -> int:
         """Ones of the pattern."""
         return bit_count(self.pattern)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,9 +26,10 @@ from noisewright.local.randomizer.laws import (
 from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
 from noisewright.local.randomizer.whole_numbers import EXACT, UNIT, Part, Shape, require
 
-LARGEST_TEXT = 1 << 25
+LARGEST_TEXT = 1 << 26
 """Bytes of JSON that are read or written: bounds all that a hostile one can make us hold."""
 
+Kind = TypeVar("Kind")
 Primitive = Draw | View | Project | Favour | Weigh | Subset | Flip | Grid
 
 _NUMBER_BYTES = 8
@@ -150,6 +152,36 @@ def decode(text: bytes | str) -> Specification:
         return msgspec.json.decode(content, type=Specification)
     except msgspec.MsgspecError as error:
         raise FileFormatError(f"not a randomizer's specification: {error}") from None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of a specification, from which strategies are read back."""
+
+    specification: Specification
+    index: int
+
+    @property
+    def cells(self) -> int:
+        """Number of values that the node takes."""
+        return self.specification.shapes[self.index].cells
+
+    def node(self, kind: type[Kind]) -> Kind:
+        """The node, which must be of that kind."""
+        node = self.specification.nodes[self.index]
+        if not isinstance(node, kind):
+            raise FileFormatError(f"a client's {type(node).__name__.lower()} is not expected here")
+        return node
+
+    def below(self, index: int) -> Place:
+        """Another node of the same specification."""
+        return Place(self.specification, index)
+
+    @property
+    def shown(self) -> tuple[Axes | Blocks | Listed | None, Place]:
+        """What the node below a view is shown, and that node; None where there is no view."""
+        node = self.specification.nodes[self.index]
+        return (node.through, self.below(node.of)) if isinstance(node, View) else (None, self)
 
 
 class Nodes:

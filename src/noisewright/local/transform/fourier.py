@@ -27,8 +27,9 @@ from noisewright.local.histogram.plain import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reading import check_weights, stored, written
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.whole_numbers import numbers
+from noisewright.local.reading import check_weights
 from noisewright.local.strategy import (
     DENSE_SIZE,
     LARGEST_VECTOR,
@@ -141,6 +142,12 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
                 weights=tuple(map(str, self.weights)),
             )
         )
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Fourier:
+        node = place.node(Project)
+        masks = np.array(node.listed, dtype=np.int64)
+        return cls(place.cells, settings["epsilon"], masks, numbers(node.weights or ()))
 
     @cached_property
     def slope(self) -> float:
@@ -313,24 +320,6 @@ class Fourier(FavouringStrategy, TableStrategy, IndexStrategy):
                 row = int(np.argmax(shares > REACH_TOLERANCE))
                 return start + row, float(shares[row])
         return None
-
-    # --- privacy and form ---------------------------------------------------------------------
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Size, ε, the characters and their weights."""
-        # A single character has a chance of 2^64, which a machine word holds as nothing.
-        weights = np.array([weight % WORD for weight in self.weights], dtype=np.uint64)
-        settings = {"size": str(self.size), "epsilon": self.epsilon}
-        return settings, {"masks": self.masks, "weights": weights}
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Fourier:
-        """The strategy that `parameters` described."""
-        weights = tuple(stored(arrays, "weights", np.uint64, (None,)).tolist())
-        if weights == (0,):
-            weights = (WORD,)  # one character has every chance, more than a machine word holds
-        size = written("size", settings["size"])
-        return cls(size, settings["epsilon"], arrays["masks"], weights)
 
 
 def fourier(gram: Gram, epsilon: float) -> Fourier:

@@ -19,12 +19,14 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
-from noisewright.local.randomizer.laws import Parity
-from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.randomizer.laws import Favour, Parity
+from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import (
     DENSE_SIZE,
+    Arrays,
     IndexStrategy,
     IntArray,
+    Settings,
 )
 from noisewright.local.transform.walsh import is_power_of_two
 from noisewright.workload.base import FloatArray
@@ -81,6 +83,12 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     def express(self, nodes: Nodes) -> int:
         owner = Parity(cells=self.size, width=self.width, blocks=self.parts)
         return nodes.favour(self.threshold, owner)
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> HadamardResponse:
+        owner = place.node(Favour).owner
+        blocks = owner.blocks if isinstance(owner, Parity) else 0
+        return cls(place.cells, settings["epsilon"], blocks)
 
     @cached_property
     def _chances(self) -> tuple[float, float]:

@@ -11,7 +11,6 @@ averaging directions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import exp
 
 import numpy as np
@@ -24,8 +23,8 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.histogram.plain import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
-from noisewright.local.randomizer.laws import Rows
-from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.randomizer.laws import Favour, Rows
+from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import whole
 from noisewright.local.strategy import (
     DENSE_SIZE,
@@ -48,73 +47,61 @@ _TRANSLATED = 8
 
 @dataclass(frozen=True, eq=False)
 class Codebook(FavouringStrategy, IndexStrategy):
-    """Report a direction, likelier one of your own.
+    """Report an outcome, likelier one of your own: one row of `owned` for every type."""
 
-    `vectors` holds one column per type, `directions` one row each. With `chosen` = 0 directions
-    are taken with both signs, and every type owns one of each pair; otherwise the `chosen` ones
-    with the largest product.
-    """
-
-    vectors: IntArray
-    directions: IntArray
+    owned: npt.NDArray[np.bool_]
     epsilon: float
-    chosen: int = 0
 
     kind = "codebook"
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        v, d = self.vectors, self.directions
+        check_dense(self.size)
+
+    @classmethod
+    def of(
+        cls, vectors: IntArray, directions: IntArray, epsilon: float, chosen: int = 0
+    ) -> Codebook:
+        """Outcomes are directions, one row each, for the columns of `vectors`, one a type.
+
+        With `chosen` = 0 directions are taken with both signs, and every type owns one of each
+        pair; otherwise the `chosen` ones with the largest product, of equal ones the first.
+        """
+        v, d = vectors, directions
         if v.dtype != np.int64 or d.dtype != np.int64 or v.size * d.size == 0:
             raise InvalidParameter("vectors", f"{v.dtype}, {d.dtype}", "must be whole numbers")
         if v.ndim != 2 or d.ndim != 2 or v.shape[0] != d.shape[1]:
             raise InvalidParameter("directions", d.shape, f"must have {v.shape[0]} coordinates")
+        # Below 2^53, so that products of whole numbers are exact in double precision.
         if len(v) * _farthest(v) * _farthest(d) >= 2**53:
             raise InvalidParameter("vectors", v.shape, "are too long for exact products")
-        whole("chosen", self.chosen, 0, len(d) - 1)
-        check_dense(self.size)
+        whole("chosen", chosen, 0, len(d) - 1)
+        products = v.T.astype(np.float64) @ d.T.astype(np.float64)
+        if not chosen:
+            return cls(np.hstack([products >= 0, products < 0]), epsilon)
+        owned = np.zeros(products.shape, dtype=bool)
+        nearest = np.argsort(-products, axis=1, kind="stable")[:, :chosen]
+        np.put_along_axis(owned, nearest, True, axis=1)
+        return cls(owned, epsilon)
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """Number of types."""
-        return int(self.vectors.shape[1])
-
-    @property
-    def outputs(self) -> int:
-        """Directions, or twice as many with both signs."""
-        return len(self.directions) * (1 if self.chosen else 2)
+        return len(self.owned)
 
     @property
     def favoured(self) -> tuple[int, int]:
         """Own directions of every type."""
-        return self.chosen or len(self.directions), self.outputs
+        return int(self.owned[0].sum()), self.owned.shape[1]
 
     def express(self, nodes: Nodes) -> int:
-        return nodes.favour(self.threshold, Rows.of(self._membership.T))
-
-    @cached_property
-    def _membership(self) -> npt.NDArray[np.bool_]:
-        """Which outputs each type owns; products are of whole numbers, ties go to the first."""
-        # Below 2^53, so that products of whole numbers are exact in double precision.
-        products = self.directions.astype(np.float64) @ self.vectors.astype(np.float64)
-        if not self.chosen:
-            positive = products >= 0
-            return np.concatenate([positive, ~positive])
-        member = np.zeros(products.shape, dtype=bool)
-        nearest = np.argsort(-products, axis=0, kind="stable")[: self.chosen]
-        np.put_along_axis(member, nearest, True, axis=0)
-        return member
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Vectors, directions, ε and the number of own directions."""
-        arrays: Arrays = {"vectors": self.vectors, "directions": self.directions}
-        return {"epsilon": self.epsilon, "chosen": self.chosen}, arrays
+        return nodes.favour(self.threshold, Rows.of(self.owned))
 
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> Codebook:
-        """The strategy that `parameters` described."""
-        epsilon, chosen = settings["epsilon"], settings["chosen"]
-        return cls(arrays["vectors"], arrays["directions"], epsilon, chosen)
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Codebook:
+        owner = place.node(Favour).owner
+        if not isinstance(owner, Rows):
+            raise InvalidParameter("owner", type(owner).__name__, "must be rows of a codebook")
+        return cls(owner.owned, settings["epsilon"])
 
 
 def _farthest(entries: IntArray) -> int:
@@ -153,7 +140,7 @@ def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
         return positive.strategy(np.concatenate([signs, np.logical_not(signs)]), epsilon)
     vectors = unit_vectors(workload)
     listed = directions(len(vectors), _count(len(vectors), workload.size) // 2)
-    return Codebook(vectors, listed, epsilon)
+    return Codebook.of(vectors, listed, epsilon)
 
 
 def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
@@ -169,7 +156,7 @@ def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
     vectors = unit_vectors(workload)
     count = _count(len(vectors), workload.size)
     chosen = max(1, min(round(count / (1 + exp(epsilon))), count // 2))
-    return Codebook(vectors, directions(len(vectors), count), epsilon, chosen)
+    return Codebook.of(vectors, directions(len(vectors), count), epsilon, chosen)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Grid
-from noisewright.local.randomizer.specification import Nodes
+from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import (
     Arrays,
     IntArray,
@@ -30,7 +30,7 @@ from noisewright.local.strategy import (
 from noisewright.local.vector.held_columns import factor_columns, largest_distance, whole_columns
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.law import LawName, NoiseLaw
 from noisewright.privacy.rules import probability
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import FloatArray, Workload
@@ -54,6 +54,8 @@ class VectorStrategy(Strategy):
     columns: IntArray
     epsilon: float
     delta: float = 0.0
+    scale: float | None = None
+    """Of the noise; the least that keeps ε and δ unless given."""
 
     kind = "vector"
 
@@ -82,10 +84,11 @@ class VectorStrategy(Strategy):
     @cached_property
     def law(self) -> NoiseLaw:
         """The noise on every coordinate."""
-        if self.delta == 0:
-            return calibrate(Privacy(self.epsilon, neighbours="replace-one"), l1=self.distance)
-        promise = Privacy(self.epsilon, self.delta, neighbours="replace-one")
-        return calibrate(promise, l2=self.distance)
+        if self.scale is not None:
+            name: LawName = "rounded-gaussian" if self.delta else "discrete-laplace"
+            return NoiseLaw(name, self.scale)
+        promise = Privacy(self.epsilon, self.delta or None, neighbours="replace-one")
+        return calibrate(promise, **{"l2" if self.delta else "l1": self.distance})
 
     def express(self, nodes: Nodes) -> int:
         if self.columns.size > _MOST_NUMBERS:
@@ -157,16 +160,14 @@ class VectorStrategy(Strategy):
         total = float(np.sum(gram.matvec(self._unit_covariance).diagonal()))
         return np.full(self.size, total)
 
-    # --- privacy and form ---------------------------------------------------------------------
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """The columns, ε and δ."""
-        return {"epsilon": self.epsilon, "delta": self.delta}, {"columns": self.columns}
+    def beside(self) -> tuple[Settings, Arrays]:
+        return {"delta": self.delta}, {}
 
     @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> VectorStrategy:
-        """The strategy that `parameters` described."""
-        return cls(arrays["columns"], settings["epsilon"], settings["delta"])
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> VectorStrategy:
+        law = place.node(Grid)
+        columns, scale = np.array(law.columns, dtype=np.int64).T, float(law.spread)
+        return cls(columns, settings["epsilon"], settings["delta"], scale)
 
 
 def _fraction(value: float) -> tuple[str, str]:

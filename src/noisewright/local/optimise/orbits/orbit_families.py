@@ -1,41 +1,44 @@
-"""Orbits on the same attributes: patterns, whole-number chances, and sums over all translates."""
+"""Orbits on the same attributes: patterns, the chances of orbits, and sums over all translates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter
+from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
 from noisewright.local.optimise.dense.design import BoolArray
 from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
-UNIT = 1 << 62
-"""Every column of whole-number chances sums to this."""
-
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Orbits on the same attributes: patterns over their cells with low and high chances."""
+    """Orbits on the same attributes: patterns over their cells, and the chances of the orbits.
+
+    The cells of a pattern are e^ε times likelier than the others, or as near to that as 64 bits
+    come from below.
+    """
 
     axes: tuple[int, ...]
     group: Translations
     patterns: BoolArray
-    low: IntArray
-    high: IntArray
+    weights: tuple[int, ...]
+    """Chances of the orbits, out of 2^64."""
+    epsilon: float
 
     def __post_init__(self) -> None:
         rows = len(self.patterns)
         if not rows or self.patterns.shape != (rows, self.group.cells):
             raise InvalidParameter("patterns", self.patterns.shape, "must hold all cells")
-        for chances in (self.low, self.high):
-            if chances.dtype != np.int64 or chances.shape != (rows,):
-                raise InvalidParameter("families", chances.shape, "must have a chance a pattern")
-        if self.low.min() <= 0 or (self.low > self.high).any():
-            raise InvalidParameter("families", self.axes, "must have 0 < low <= high")
+        if len(self.weights) != rows or min(self.weights) < 1:
+            raise InvalidParameter("weights", len(self.weights), "must be a chance a pattern")
+        if self.counts.min() < 1 or self.counts.max() >= self.group.cells:
+            raise InvalidParameter("patterns", self.axes, "must hold some cells, and not all")
 
     @cached_property
     def counts(self) -> IntArray:
@@ -43,27 +46,25 @@ class Family:
         return np.asarray(self.patterns.sum(axis=1, dtype=np.int64))
 
     @cached_property
-    def masses(self) -> IntArray:
-        """Chance of each orbit, out of 2^62."""
-        low_cells = self.group.cells - self.counts
-        return np.asarray(low_cells * self.low + self.counts * self.high)
-
-    @property
-    def total(self) -> int:
-        """The masses' sum, in numbers that cannot overflow: a plan may come from anybody."""
-        cells = self.group.cells
-        parts = zip(self.counts.tolist(), self.low.tolist(), self.high.tolist(), strict=True)
-        return sum((cells - count) * low + count * high for count, low, high in parts)
+    def thresholds(self) -> tuple[int, ...]:
+        """Chances of a high cell, out of 2^64."""
+        odds, cells = exponential(self.epsilon), self.group.cells
+        known = {
+            count: odds_threshold(odds * Fraction(count, cells - count))
+            for count in set(self.counts.tolist())
+        }
+        return tuple(known[count] for count in self.counts.tolist())
 
     @cached_property
     def values(self) -> FloatArray:
         """Scores of the untranslated reports: chances under each cell over their mean."""
-        chances = np.where(self.patterns, self.high[:, None], self.low[:, None])
-        return np.asarray(chances * (self.group.cells / self.masses[:, None]))
+        cells, chance = self.group.cells, np.array([t / WORD for t in self.thresholds])
+        high, low = chance / self.counts, (1.0 - chance) / (cells - self.counts)
+        return np.asarray(cells * np.where(self.patterns, high[:, None], low[:, None]))
 
     @property
     def shares(self) -> FloatArray:
-        return np.asarray(self.masses / UNIT)
+        return np.array([weight / WORD for weight in self.weights])
 
     @property
     def reports(self) -> int:

@@ -11,27 +11,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from math import prod
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
-from noisewright.local.fixedpoint import check_epsilon, floor_times
+from noisewright.local.composed.table_strategy import drawn_tables
+from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.optimise.dense.design import BoolArray
 from noisewright.local.optimise.orbits.invariants import decompose, ramp_vector
 from noisewright.local.optimise.orbits.orbit_families import (
-    UNIT,
     Family,
     family_energy,
     family_moment,
 )
 from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.randomizer.batch import seen
-from noisewright.local.randomizer.laws import Translate
+from noisewright.local.randomizer.laws import Favour, Translate
 from noisewright.local.randomizer.routers import Axes
-from noisewright.local.randomizer.specification import Nodes
-from noisewright.local.reading import WORD, check_axes, check_sizes, stored
+from noisewright.local.randomizer.specification import Nodes, Place
+from noisewright.local.randomizer.whole_numbers import WORD
+from noisewright.local.reading import check_axes, check_sizes
 from noisewright.local.strategy import (
     DENSE_SIZE,
     Arrays,
@@ -101,11 +103,11 @@ class OrbitStrategy(IndexStrategy):
         sizes = check_sizes(self.sizes)
         for family in self.families:
             check_axes("axes", family.axes, len(sizes))
-            if family.group.sizes != tuple(sizes[axis] for axis in family.axes):
+            fits = family.group.sizes == tuple(sizes[axis] for axis in family.axes)
+            if not fits or family.epsilon != self.epsilon:
                 raise InvalidParameter("families", family.axes, "must fit the domain")
         if not self.families or self.spare < 0:
             raise InvalidParameter("families", len(self.families), "must hold a chance of one")
-        self.check_loss()
 
     @classmethod
     def from_patterns(
@@ -113,25 +115,21 @@ class OrbitStrategy(IndexStrategy):
     ) -> OrbitStrategy:
         """Orbits of full patterns with these shares, each cut down to the attributes it needs.
 
-        Low chances are rounded down and high ones to at most e^ε times that, so the columns fall
-        short of one by a trifle, which goes to one report that says nothing.
+        A pattern that holds all cells, or none, says nothing.
         """
-        grouped: dict[tuple[int, ...], list[tuple[BoolArray, float]]] = {}
-        for pattern, share in zip(patterns, shares / shares.sum(), strict=True):
+        grouped: dict[tuple[int, ...], list[tuple[BoolArray, int]]] = {}
+        for pattern, weight in zip(patterns, whole_weights(shares), strict=True):
             axes = attributes_of(pattern.reshape(sizes))
             small = pattern.reshape(sizes)[
                 tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))
             ].ravel()
-            grouped.setdefault(axes, []).append((small, float(share)))
+            if weight and axes:
+                grouped.setdefault(axes, []).append((small, weight))
         families = []
         for axes, members in grouped.items():
             group = Translations(tuple(sizes[axis] for axis in axes))
-            bits = np.array([member[0] for member in members])
-            counts = bits.sum(axis=1)
-            weight = np.array([member[1] for member in members])
-            weight /= group.cells + np.expm1(epsilon) * counts
-            low = np.maximum(np.floor(weight * (1.0 - 2.0**-50) * UNIT), 1.0).astype(np.int64)
-            families.append(Family(axes, group, bits, low, floor_times(epsilon, low)))
+            bits = np.array([pattern for pattern, _ in members])
+            families.append(Family(axes, group, bits, tuple(w for _, w in members), epsilon))
         return cls(sizes, tuple(families), epsilon)
 
     @cached_property
@@ -146,8 +144,8 @@ class OrbitStrategy(IndexStrategy):
 
     @cached_property
     def spare(self) -> int:
-        """What is left of the chances, out of 2^62."""
-        return UNIT - sum(family.total for family in self.families)
+        """What is left of the chances, out of 2^64."""
+        return WORD - sum(sum(family.weights) for family in self.families)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -155,17 +153,39 @@ class OrbitStrategy(IndexStrategy):
         return tuple(np.cumsum([0, *(family.reports for family in self.families)]).tolist())
 
     def express(self, nodes: Nodes) -> int:
-        weights, of, word = [], [], WORD // UNIT
+        weights: list[int] = []
+        of: list[int] = []
         for family in self.families:
             through = Axes(sizes=self.sizes, keep=family.axes)
-            for orbit in range(len(family.masses)):
-                mass, law = _orbit_law(family, orbit, nodes)
-                weights.append(mass * word)
-                of.append(nodes.silent(self.sizes) if law is None else nodes.view(law, through))
+            for pattern, threshold in zip(family.patterns, family.thresholds, strict=True):
+                bits = np.packbits(pattern).tobytes()
+                owner = Translate(sizes=family.group.sizes, pattern=bits)
+                of.append(nodes.view(nodes.favour(threshold, owner), through))
+            weights += family.weights
         if self.spare:
-            weights.append(self.spare * word)
+            weights.append(self.spare)
             of.append(nodes.silent(self.sizes))
         return nodes.draw(weights, of)
+
+    def beside(self) -> tuple[Settings, Arrays]:
+        return {"sizes": list(self.sizes)}, {}
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> OrbitStrategy:
+        sizes, epsilon = check_sizes(settings["sizes"]), check_epsilon(settings["epsilon"])
+        orbits = []
+        for axes, below, weight in zip(*drawn_tables(place, sizes), strict=True):
+            if axes:  # nothing is shown to a report that says nothing
+                owner = below.node(Favour).owner
+                pattern = owner.places if isinstance(owner, Translate) else np.zeros(0, bool)
+                orbits.append((axes, pattern, weight))
+        families = []
+        for axes, members in groupby(orbits, key=lambda orbit: orbit[0]):
+            check_axes("axes", axes, len(sizes))
+            group = Translations(tuple(sizes[axis] for axis in axes))
+            _, patterns, weights = zip(*members, strict=True)
+            families.append(Family(axes, group, np.stack(patterns), weights, epsilon))
+        return cls(sizes, tuple(families), epsilon)
 
     def _spread(self, small: FloatArray, axes: tuple[int, ...]) -> FloatArray:
         """A vector over a marginal's cells, as a tensor that broadcasts over the domain."""
@@ -176,7 +196,7 @@ class OrbitStrategy(IndexStrategy):
     def _tallies(self, tally: Array) -> Iterator[tuple[Family, Array]]:
         for index, family in enumerate(self.families):
             part = tally[self.starts[index] : self.starts[index + 1]]
-            yield family, part.reshape(len(family.masses), family.group.cells)
+            yield family, part.reshape(len(family.patterns), family.group.cells)
 
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ s: counts of translations convolved with the patterns."""
@@ -197,7 +217,7 @@ class OrbitStrategy(IndexStrategy):
     @cached_property
     def eigenvalues(self) -> FloatArray:
         """Eigenvalues of X, from its first column: autocorrelations of the patterns."""
-        column = np.full(self.sizes, self.spare / UNIT)
+        column = np.full(self.sizes, self.spare / WORD)
         for family in self.families:
             power = family.shares @ family.group.power(family.values) / family.group.cells
             waves = power[None] if family.group.binary else power[None].astype(np.complex128)
@@ -206,7 +226,7 @@ class OrbitStrategy(IndexStrategy):
 
     def expectation(self, energies: FloatArray) -> FloatArray:
         """E[e | u] for every type u and a value e of each report."""
-        total = np.full(self.sizes, self.spare / UNIT * energies[self.starts[-1] :].sum())
+        total = np.full(self.sizes, self.spare / WORD * energies[self.starts[-1] :].sum())
         for family, part in self._tallies(energies):
             waves = family.group.forward(np.ascontiguousarray(part))
             chances = family.values * (family.shares / family.group.cells)[:, None]
@@ -263,7 +283,7 @@ class OrbitStrategy(IndexStrategy):
     def moment(self, histogram: FloatArray) -> FloatArray:
         """Σ_o (q_oᵀx) s_o s_oᵀ, one family at a time on the cells of its marginal."""
         check_dense(self.size)
-        total = np.full((self.size, self.size), self.spare / UNIT * histogram.sum())
+        total = np.full((self.size, self.size), self.spare / WORD * histogram.sum())
         cells = np.arange(self.size)
         tensor = histogram.reshape(self.sizes)
         for family in self.families:
@@ -275,7 +295,7 @@ class OrbitStrategy(IndexStrategy):
 
     def energy(self, quadratic: FloatArray) -> FloatArray:
         """Σ_o Q[o,u] s_oᵀ S s_o, one family at a time on the cells of its marginal."""
-        total = np.full(self.size, self.spare / UNIT * quadratic.sum())
+        total = np.full(self.size, self.spare / WORD * quadratic.sum())
         cells = np.arange(self.size)
         for family in self.families:
             index = seen(Axes(sizes=self.sizes, keep=family.axes), cells)
@@ -286,54 +306,9 @@ class OrbitStrategy(IndexStrategy):
             total += family_energy(family, both)[index]
         return total
 
-    # --- form ---------------------------------------------------------------------------------
-
-    def parameters(self) -> tuple[Settings, Arrays]:
-        """Sizes, the attributes of each family, patterns as bits and chances."""
-        arrays: Arrays = {}
-        for index, family in enumerate(self.families):
-            arrays[f"{index}.bits"] = np.packbits(family.patterns, axis=1)
-            arrays[f"{index}.low"], arrays[f"{index}.high"] = family.low, family.high
-        axes = [list(family.axes) for family in self.families]
-        return {"sizes": list(self.sizes), "axes": axes, "epsilon": self.epsilon}, arrays
-
-    @classmethod
-    def from_parameters(cls, settings: Settings, arrays: Arrays) -> OrbitStrategy:
-        """The strategy that `parameters` described."""
-        sizes = check_sizes(settings["sizes"])
-        families = []
-        for index, listed in enumerate(settings["axes"]):
-            axes = check_axes("axes", listed, len(sizes))
-            group = Translations(tuple(sizes[axis] for axis in axes))
-            packed = stored(arrays, f"{index}.bits", np.uint8, (None, -(-group.cells // 8)))
-            low, high = (
-                stored(arrays, f"{index}.{name}", np.int64, (len(packed),))
-                for name in ("low", "high")
-            )
-            bits = np.unpackbits(packed, axis=1, count=group.cells)
-            families.append(Family(axes, group, bits.astype(bool), low, high))
-        return cls(sizes, tuple(families), settings["epsilon"])
-
-
-def _orbit_law(family: Family, orbit: int, nodes: Nodes) -> tuple[int, int | None]:
-    """What an orbit weighs out of 2^62, and the place of its law; none for a single cell."""
-    cells, pattern = family.group.cells, family.patterns[orbit]
-    ones, low, high = int(pattern.sum()), int(family.low[orbit]), int(family.high[orbit])
-    mass = (cells - ones) * low + ones * high
-    if cells == 1:
-        return mass, None
-    own = ones * high
-    if ones in (0, cells):  # all outcomes alike: any one cell's share of them is its fair share
-        pattern, own = np.arange(cells) == 0, mass // cells
-    # Rounded down, so that an own outcome is never likelier than stored.
-    threshold = max(own * WORD // mass, 1)
-    bits = np.packbits(pattern).tobytes()
-    return mass, nodes.favour(threshold, Translate(sizes=family.group.sizes, pattern=bits))
-
 
 def attributes_of(pattern: BoolArray) -> tuple[int, ...]:
-    """Attributes on which a pattern depends; at least one."""
-    found = [
+    """Attributes on which a pattern depends."""
+    return tuple(
         axis for axis in range(pattern.ndim) if (pattern != np.roll(pattern, 1, axis=axis)).any()
-    ]
-    return tuple(found) or (0,)
+    )
