@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 
+from noisewright.local.composed.coarse_fine import CoarseFine
 from noisewright.local.composed.hierarchical import TreeMixture, hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
@@ -16,10 +17,9 @@ from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.decoded import Decoded
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.ordered.coarse_fine import CoarseFine
 from noisewright.local.transform.fourier import fourier
 from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.vector.codebook import one_bit, privunit
 from noisewright.local.vector.noisy_columns import matrix_l1, matrix_l2
 from noisewright.workload import Identity, Prefix, Stack, Weighted, kron, workload

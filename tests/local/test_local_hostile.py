@@ -21,14 +21,14 @@ from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise.orbits.orbit_families import Family
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.randomizer import batch
 from noisewright.local.randomizer.verify import log_above
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import ReportFormat
 from noisewright.local.storage import HOMES, pack, unpack
+from noisewright.local.transform.orbit_families import Family
+from noisewright.local.transform.orbits import OrbitStrategy
+from noisewright.local.transform.translations import Translations
 from noisewright.local.vector.noisy_columns import VectorStrategy
 
 HALF = 1 << 63

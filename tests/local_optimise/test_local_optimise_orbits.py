@@ -9,25 +9,25 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.search import Effort, search
-from noisewright.local.optimise.orbits.invariants import (
-    character_energies,
-    decompose,
-    possible_groups,
-    ramp_vector,
-)
-from noisewright.local.optimise.orbits.orbit_families import Family
-from noisewright.local.optimise.orbits.orbit_search import OrbitEffort, flip_cells, search_orbits
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.symmetry import (
+from noisewright.local.optimise.orbit_search import OrbitEffort, flip_cells, search_orbits
+from noisewright.local.optimise.symmetry import (
     Automorphisms,
     Orbits,
     SymmetricProblem,
     orbit_information,
 )
-from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.shares import best_shares
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy, Strategy
+from noisewright.local.transform.invariants import (
+    character_energies,
+    decompose,
+    possible_groups,
+    ramp_vector,
+)
+from noisewright.local.transform.orbit_families import Family
+from noisewright.local.transform.orbits import OrbitStrategy
+from noisewright.local.transform.translations import Translations
 from noisewright.workload import workload
 from oracles import local_matrix
 
@@ -201,7 +201,7 @@ def test_variances_query_by_query_on_large_domains(monkeypatch):
     strategy, asked = some_strategy((2, 2, 2)), workload("prefix:8")
     histogram = np.arange(8.0)
     expected = strategy.query_variances(asked, histogram)
-    monkeypatch.setattr("noisewright.local.optimise.orbits.strategy.DENSE_SIZE", 4)
+    monkeypatch.setattr("noisewright.local.transform.orbits.DENSE_SIZE", 4)
     found = strategy.query_variances(asked, histogram)
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 

@@ -4,24 +4,24 @@ import numpy as np
 import pytest
 
 from noisewright.local.bounds.trace import lower_bound
-from noisewright.local.composed.mixture import Mixture
-from noisewright.local.optimise.control import Control
-from noisewright.local.optimise.orbits.invariants import decompose
-from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.coarse_fine import (
+from noisewright.local.composed.coarse_fine import (
     Bins,
     CoarseFine,
     CoarseFineInformation,
     full_spectrum,
     sandwich,
 )
-from noisewright.local.optimise.ordered.ordered_search import (
+from noisewright.local.composed.mixture import Mixture
+from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.ordered_search import (
     FineProblem,
     OrderedEffort,
     bins_for,
     search_ordered,
 )
 from noisewright.local.storage import pack, unpack
+from noisewright.local.transform.invariants import decompose
+from noisewright.local.transform.translations import Translations
 from noisewright.workload import workload
 
 CASES = [("prefix:24", 6), ("ranges:15", 5), ("prefix:8+2@ranges:8+identity:8", 4)]

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 
 from local.strategies import SMALL, uneven_matrix
+from noisewright.local.composed.coarse_fine import CoarseFine
 from noisewright.local.composed.hierarchical import TreeMixture, hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
@@ -19,12 +20,11 @@ from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.decoded import Decoded
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise.orbits.orbit_families import Family
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.coarse_fine import CoarseFine
 from noisewright.local.transform.fourier import Fourier, fourier
 from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.transform.orbit_families import Family
+from noisewright.local.transform.orbits import OrbitStrategy
+from noisewright.local.transform.translations import Translations
 from noisewright.local.vector.codebook import Codebook
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.workload import workload

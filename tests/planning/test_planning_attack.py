@@ -14,6 +14,7 @@ import noisewright as nw
 from local.strategies import SMALL, small_tree, uneven_mixture
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import NoisewrightError
+from noisewright.local.composed.coarse_fine import CoarseFine
 from noisewright.local.composed.mixture import Coarsening
 from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import union
@@ -22,10 +23,9 @@ from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed.decoded import Decoded
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.ordered.coarse_fine import CoarseFine
 from noisewright.local.storage import HOMES
 from noisewright.local.strategy import Strategy
+from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.vector.codebook import Codebook
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local import LocalPlan

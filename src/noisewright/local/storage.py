@@ -27,8 +27,8 @@ HOMES = {
     "tree-mixture": "noisewright.local.composed.hierarchical:TreeMixture",
     "mixture": "noisewright.local.composed.mixture:Mixture",
     "decoded": "noisewright.local.listed.decoded:Decoded",
-    "orbits": "noisewright.local.optimise.orbits.strategy:OrbitStrategy",
-    "coarse-fine": "noisewright.local.optimise.ordered.coarse_fine:CoarseFine",
+    "orbits": "noisewright.local.transform.orbits:OrbitStrategy",
+    "coarse-fine": "noisewright.local.composed.coarse_fine:CoarseFine",
 }
 """Where the class of each kind lives; a plan file can name nothing else."""
 

@@ -39,6 +39,7 @@ from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
 
 Settings = dict[str, Any]
+BoolArray = npt.NDArray[np.bool_]
 Arrays = dict[str, Array]
 
 DENSE_SIZE = 4096

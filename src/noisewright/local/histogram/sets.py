@@ -24,7 +24,8 @@ from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.local.strategy import Arrays, BoolArray, IndexStrategy, IntArray, Settings
+from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,14 @@ def best_subset_size(size: int, epsilon: float) -> int:
     near = int(size / (1 + exp(epsilon)))
     candidates = sorted({min(max(near + k, 1), size - 1) for k in (0, 1)})
     return max(candidates, key=lambda d: contrast_limit(size, epsilon, d))
+
+
+def top_cells(scores: FloatArray, count: int) -> BoolArray:
+    """In every row, the `count` cells with the largest scores."""
+    chosen = np.zeros(scores.shape, dtype=bool)
+    order = np.argpartition(-scores, min(count, scores.shape[1] - 1), axis=1)[:, :count]
+    np.put_along_axis(chosen, order, True, axis=1)
+    return chosen
 
 
 ENTRY = LocalMechanism(

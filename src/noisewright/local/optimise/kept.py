@@ -20,9 +20,9 @@ import numpy as np
 from noisewright.container import Header, digest, read, write
 from noisewright.errors import NoisewrightError
 from noisewright.local.listed.matrix import check_prior
-from noisewright.local.optimise.dense.design import BoolArray, Design
+from noisewright.local.optimise.dense.design import Design
 from noisewright.local.storage import pack, unpack
-from noisewright.local.strategy import Arrays, Strategy
+from noisewright.local.strategy import Arrays, BoolArray, Strategy
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 

@@ -24,26 +24,26 @@ from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.search import Effort
 from noisewright.local.optimise.dense.search import search as search_dense
-from noisewright.local.optimise.orbits.invariants import (
+from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
+from noisewright.local.optimise.ordered_search import (
+    OrderedEffort,
+    bins_for,
+    search_ordered,
+)
+from noisewright.local.optimise.symmetry import SymmetricProblem
+from noisewright.local.optimise.task import Task
+from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Strategy
+from noisewright.local.transform.fourier import fourier
+from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.transform.invariants import (
     Decomposition,
     character_energies,
     decompose,
     possible_groups,
 )
-from noisewright.local.optimise.orbits.orbit_search import OrbitEffort, search_orbits
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.symmetry import SymmetricProblem
-from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.ordered_search import (
-    OrderedEffort,
-    bins_for,
-    search_ordered,
-)
-from noisewright.local.optimise.task import Task
-from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Strategy
-from noisewright.local.transform.fourier import fourier
-from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.spectrum import centred_spectrum
+from noisewright.local.transform.translations import Translations
 
 Structure = Literal["auto", "dense", "translations", "ordered"]
 

@@ -40,9 +40,9 @@ from noisewright.local.strategy import (
     check_dense,
     out_of_reach,
 )
+from noisewright.local.transform.translations import is_power_of_two
 from noisewright.local.transform.walsh import (
     block_mask,
-    is_power_of_two,
     padded_size,
     walsh_energies,
 )

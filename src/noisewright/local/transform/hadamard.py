@@ -28,7 +28,7 @@ from noisewright.local.strategy import (
     IntArray,
     Settings,
 )
-from noisewright.local.transform.walsh import is_power_of_two
+from noisewright.local.transform.translations import is_power_of_two
 from noisewright.workload.base import FloatArray
 from noisewright.workload.tensor import walsh_hadamard
 

@@ -8,27 +8,20 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.local.strategy import DENSE_SIZE
+from noisewright.local.transform.invariants import decompose
+from noisewright.local.transform.translations import Translations, is_power_of_two
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import (
     Gram,
-    IdentityGram,
     KronGram,
-    MarginalGram,
-    OnesGram,
     PrefixGram,
     RangesGram,
     ScaledGram,
     SumGram,
-    XorGram,
 )
 from noisewright.workload.tensor import column_kron, walsh_hadamard
 
 _Sums = tuple[FloatArray, FloatArray, FloatArray]
-
-
-def is_power_of_two(number: int) -> bool:
-    """Whether cells of that number are binary strings."""
-    return number > 0 and number & (number - 1) == 0
 
 
 def padded_size(size: int) -> int:
@@ -55,24 +48,8 @@ def _dense(gram: Gram) -> FloatArray:
 
 @singledispatch
 def _energies(gram: Gram) -> FloatArray:
-    return _dense(gram)
-
-
-@_energies.register
-def _(gram: IdentityGram) -> FloatArray:
-    return np.full(gram.size, float(gram.size))
-
-
-@_energies.register
-def _(gram: OnesGram) -> FloatArray:
-    result = np.zeros(gram.size)
-    result[0] = float(gram.size) ** 2
-    return result
-
-
-@_energies.register
-def _(gram: XorGram) -> FloatArray:
-    return gram.size * gram.eigenvalues
+    known = decompose(gram, Translations((2,) * (gram.size.bit_length() - 1)))
+    return _dense(gram) if known is None else gram.size * known.eigenvalues
 
 
 def prefix_sums(size: int) -> _Sums:
@@ -118,16 +95,6 @@ def _(gram: KronGram) -> FloatArray:
     if not all(is_power_of_two(factor.size) for factor in gram.factors):
         return _dense(gram)
     return column_kron([_energies(factor) for factor in gram.factors])
-
-
-@_energies.register
-def _(gram: MarginalGram) -> FloatArray:
-    if set(gram.sizes) != {2}:
-        return _dense(gram)
-    result = np.zeros(gram.size)
-    for block in gram.closure:
-        result[block_mask(block, len(gram.sizes))] = gram.eigenvalue(block) * gram.size
-    return result
 
 
 def block_mask(block: tuple[int, ...], attributes: int) -> int:

@@ -147,8 +147,7 @@ def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
     """A direction near the person's vector, or one of the others."""
     check_epsilon(epsilon)
     if workload.size > DENSE_SIZE:
-        from noisewright.local.histogram.sets import best_subset_size
-        from noisewright.local.optimise.dense.design import top_cells
+        from noisewright.local.histogram.sets import best_subset_size, top_cells
 
         near = _projections(workload, _TRANSLATED)
         count = best_subset_size(workload.size, epsilon)
@@ -172,7 +171,7 @@ class _Projections:
 
     def strategy(self, patterns: npt.NDArray[np.bool_], epsilon: float) -> IndexStrategy:
         """Report a direction and a translation, likelier one that points towards the vector."""
-        from noisewright.local.optimise.orbits.strategy import OrbitStrategy
+        from noisewright.local.transform.orbits import OrbitStrategy
 
         shares = np.full(len(patterns), 1.0 / len(patterns))
         return OrbitStrategy.from_patterns(self.sizes, patterns, shares, epsilon)
@@ -180,7 +179,7 @@ class _Projections:
 
 def _projections(workload: Workload, count: int) -> _Projections:
     """Gaussian directions against the columns of (PMP)^{1/4}, the least-error vectors."""
-    from noisewright.local.optimise.orbits.invariants import character_energies, possible_groups
+    from noisewright.local.transform.invariants import character_energies, possible_groups
 
     gram = table_gram(workload)
     if workload.size <= LARGEST_VECTOR:

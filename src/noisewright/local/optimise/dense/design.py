@@ -11,25 +11,14 @@ from itertools import pairwise
 from math import expm1
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.local.histogram.sets import best_subset_size
+from noisewright.local.histogram.sets import best_subset_size, top_cells
 from noisewright.local.shares import longest_step
-from noisewright.local.strategy import IntArray
+from noisewright.local.strategy import BoolArray, IntArray
 from noisewright.workload.base import FloatArray
-
-BoolArray = npt.NDArray[np.bool_]
 
 _ROUNDS = 30
 _DIGITS = 9
-
-
-def top_cells(scores: FloatArray, count: int) -> BoolArray:
-    """In every row, the `count` cells with the largest scores."""
-    chosen = np.zeros(scores.shape, dtype=bool)
-    order = np.argpartition(-scores, min(count, scores.shape[1] - 1), axis=1)[:, :count]
-    np.put_along_axis(chosen, order, True, axis=1)
-    return chosen
 
 
 def gaussian_factor(centred: FloatArray) -> FloatArray:

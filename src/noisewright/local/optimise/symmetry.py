@@ -15,10 +15,9 @@ from math import expm1
 
 import numpy as np
 
-from noisewright.local.histogram.sets import best_subset_size
-from noisewright.local.optimise.dense.design import BoolArray, top_cells
-from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.strategy import IntArray
+from noisewright.local.histogram.sets import best_subset_size, top_cells
+from noisewright.local.strategy import BoolArray, IntArray
+from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import FloatArray
 
 _TOLERANCE = 1e-9

@@ -20,14 +20,6 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.table_strategy import drawn_tables
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
-from noisewright.local.optimise.dense.design import BoolArray
-from noisewright.local.optimise.orbits.invariants import decompose, ramp_vector
-from noisewright.local.optimise.orbits.orbit_families import (
-    Family,
-    family_energy,
-    family_moment,
-)
-from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.randomizer.batch import seen
 from noisewright.local.randomizer.laws import Favour, Translate
 from noisewright.local.randomizer.routers import Axes
@@ -37,11 +29,19 @@ from noisewright.local.reading import check_axes, check_sizes
 from noisewright.local.strategy import (
     DENSE_SIZE,
     Arrays,
+    BoolArray,
     IndexStrategy,
     IntArray,
     Settings,
     check_dense,
 )
+from noisewright.local.transform.invariants import decompose, ramp_vector
+from noisewright.local.transform.orbit_families import (
+    Family,
+    family_energy,
+    family_moment,
+)
+from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.gram import Gram
 

@@ -12,9 +12,8 @@ from functools import singledispatch
 
 import numpy as np
 
-from noisewright.local.optimise.orbits.translations import Translations
 from noisewright.local.strategy import DENSE_SIZE
-from noisewright.local.transform.walsh import is_power_of_two
+from noisewright.local.transform.translations import Translations, is_power_of_two
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import (
     Gram,

@@ -10,9 +10,8 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
-from noisewright.local.optimise.dense.design import BoolArray
-from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.strategy import IntArray
+from noisewright.local.strategy import BoolArray, IntArray
+from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import FloatArray
 
 

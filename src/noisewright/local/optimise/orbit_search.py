@@ -10,17 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.local.optimise.control import Control
-from noisewright.local.optimise.dense.design import BoolArray
 from noisewright.local.optimise.kept import saved_patterns
-from noisewright.local.optimise.orbits.strategy import attributes_of
-from noisewright.local.optimise.orbits.symmetry import (
+from noisewright.local.optimise.symmetry import (
     Orbits,
     SymmetricProblem,
     orbit_information,
 )
-from noisewright.local.optimise.orbits.translations import Spectrum, Translations, squared_modulus
 from noisewright.local.shares import best_shares
-from noisewright.local.strategy import Arrays
+from noisewright.local.strategy import Arrays, BoolArray
+from noisewright.local.transform.orbits import attributes_of
+from noisewright.local.transform.translations import Spectrum, Translations, squared_modulus
 from noisewright.workload.base import FloatArray
 
 _LARGEST_JUNTA = 6

@@ -12,6 +12,14 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.local.composed.coarse_fine import (
+    Bins,
+    CoarseFine,
+    CoarseFineInverse,
+    Sandwich,
+    full_spectrum,
+    sandwich,
+)
 from noisewright.local.composed.mixture import Coarsening
 from noisewright.local.listed.matrix import MatrixStrategy
 from noisewright.local.optimise.control import Control
@@ -20,24 +28,16 @@ from noisewright.local.optimise.dense.design import Design, rounded
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.search import Effort, search
 from noisewright.local.optimise.kept import saved_design, saved_patterns, saved_shares
-from noisewright.local.optimise.orbits.invariants import Decomposition, ramp_vector
-from noisewright.local.optimise.orbits.orbit_search import flip_cells
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.symmetry import (
+from noisewright.local.optimise.orbit_search import flip_cells
+from noisewright.local.optimise.symmetry import (
     Orbits,
     SymmetricProblem,
     orbit_information,
 )
-from noisewright.local.optimise.orbits.translations import Translations
-from noisewright.local.optimise.ordered.coarse_fine import (
-    Bins,
-    CoarseFine,
-    CoarseFineInverse,
-    Sandwich,
-    full_spectrum,
-    sandwich,
-)
 from noisewright.local.strategy import Arrays
+from noisewright.local.transform.invariants import Decomposition, ramp_vector
+from noisewright.local.transform.orbits import OrbitStrategy
+from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram, PrefixGram
 

@@ -17,9 +17,9 @@ from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.mixture import Mixture
 from noisewright.local.listed.matrix import MatrixStrategy
-from noisewright.local.optimise.orbits.invariants import Decomposition, decompose, ramp_vector
-from noisewright.local.optimise.orbits.strategy import OrbitStrategy
-from noisewright.local.optimise.orbits.translations import Translations
+from noisewright.local.transform.invariants import Decomposition, decompose, ramp_vector
+from noisewright.local.transform.orbits import OrbitStrategy
+from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 

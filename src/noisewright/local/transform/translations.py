@@ -25,6 +25,11 @@ _BITS = 5
 _UNTHREADED = 2**18  # multiplications up to which a matrix product stays on one thread
 
 
+def is_power_of_two(number: int) -> bool:
+    """Whether cells of that number are binary strings."""
+    return number > 0 and number & (number - 1) == 0
+
+
 @dataclass(frozen=True)
 class Translations:
     """The group of translations of a domain with attributes of these sizes."""

@@ -1,1 +1,0 @@
-"""The search over translates of a few patterns, for symmetric workloads."""

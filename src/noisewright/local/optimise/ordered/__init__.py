@@ -1,1 +1,0 @@
-"""The search over coarse bins and fine translates, for long ordered domains."""
