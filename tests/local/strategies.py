@@ -15,8 +15,7 @@ from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
-from noisewright.local.listed.decoded import Decoded
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.transform.fourier import fourier
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.local.transform.orbits import OrbitStrategy

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from local.strategies import KINDS, SeededSource, listed_reports
-from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.variances import query_variances, worst_query_variances
+from noisewright.local.analysis.analysis import Analysis, query_variances, worst_query_variances
 from noisewright.local.storage import HOMES
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local import LocalPlan

@@ -25,11 +25,11 @@ from local.strategies import KINDS, SeededSource
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.choose.candidates import candidates
 from noisewright.local.mechanism import LocalProblem, Search
-from noisewright.local.randomizer.export import exported
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode
 from noisewright.local.randomizer.verify import verify
 from noisewright.local.registry import MECHANISMS
+from noisewright.local.reports.format import exported
 from noisewright.local.storage import HOMES, pack, unpack
 from noisewright.planning.local import LocalPlan
 from noisewright.workload import Workload, workload

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.listed.matrix import UNIT, MatrixStrategy
+from noisewright.local.listed import UNIT, MatrixStrategy
 from noisewright.local.storage import pack, unpack
 from noisewright.workload import workload
 from oracles import local_matrix as oracle

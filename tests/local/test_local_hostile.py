@@ -20,7 +20,7 @@ from noisewright.local.composed.union import Union
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.randomizer import batch
 from noisewright.local.randomizer.verify import log_above
 from noisewright.local.reports.aggregate import Aggregate

@@ -14,7 +14,7 @@ from local.strategies import SeededSource, uneven_matrix
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import LocalProblem, Search
 from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload

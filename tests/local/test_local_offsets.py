@@ -10,8 +10,7 @@ import pytest
 
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.offsets import Nothing, without_offsets
+from noisewright.local.analysis.grams import Nothing, table_gram, without_offsets
 from noisewright.local.bounds import best
 from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior
 from noisewright.local.choose.cost import LocalComparison

@@ -9,13 +9,13 @@ import pytest
 
 from local.strategies import SMALL, SeededSource
 from noisewright.errors import InvalidParameter, OutOfReach
-from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.answers import distribution, estimate
-from noisewright.local.analysis.variances import (
+from noisewright.local.analysis.analysis import (
+    Analysis,
     query_variances,
     sampling_variances,
     worst_query_variances,
 )
+from noisewright.local.analysis.answers import distribution, estimate
 from noisewright.local.composed.union import union
 from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS

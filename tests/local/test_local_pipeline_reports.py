@@ -18,9 +18,8 @@ from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.reports.aggregate import REASONS, Aggregate
-from noisewright.local.reports.client import Client
 from noisewright.local.reports.exchange import as_arrow
-from noisewright.local.reports.format import HEADER, ReportFormat
+from noisewright.local.reports.format import HEADER, Client, ReportFormat
 
 RESPONSE = ReportFormat(RandomizedResponse(7, 1.0))
 UNARY = ReportFormat(UnaryEncoding(30, 1.0))

@@ -8,7 +8,7 @@ import pytest
 from local.strategies import SMALL, SeededSource
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.listed.decoded import Decoded
+from noisewright.local.listed import Decoded
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy
 from noisewright.workload import workload

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from noisewright.container import Header, read, write
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.unary import UnaryEncoding
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.kept import Cache, KeptStrategy, Snapshot
 from noisewright.local.optimise.run import optimise
 from noisewright.local.storage import pack

@@ -10,7 +10,7 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bounds.trace import lower_bound, prior_bound
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import SubsetSelection
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.dense.column_generation import reweight
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.objective import Objective

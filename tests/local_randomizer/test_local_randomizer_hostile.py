@@ -14,11 +14,10 @@ from local_randomizer.vectors import bits_below_a_draw
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.randomizer import specification as room
-from noisewright.local.randomizer.export import exported
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode, encode
 from noisewright.local.randomizer.verify import verify
-from noisewright.local.reports.format import ReportFormat
+from noisewright.local.reports.format import ReportFormat, exported
 from oracles import randomizer_law
 
 MUTATED = [

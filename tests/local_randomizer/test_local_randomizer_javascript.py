@@ -12,12 +12,11 @@ import pytest
 from local_randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large, whole
 from local_randomizer.test_local_randomizer_hostile import accepted, mutants
 from local_randomizer.vectors import PATH, document
-from noisewright.local.randomizer.export import exported
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode, encode
 from noisewright.local.randomizer.verify import verify
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.reports.format import ReportFormat
+from noisewright.local.reports.format import ReportFormat, exported
 from noisewright.local.storage import HOMES
 
 NODE = shutil.which("node")

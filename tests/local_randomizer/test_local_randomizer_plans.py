@@ -9,10 +9,10 @@ import pytest
 
 import noisewright as nw
 from local_randomizer.cases import Stream
-from noisewright.local.randomizer.export import exported
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode
 from noisewright.local.registry import MECHANISMS
+from noisewright.local.reports.format import exported
 
 PEOPLE = 2000
 

@@ -21,8 +21,7 @@ from noisewright.local.composed.union import union
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
-from noisewright.local.listed.decoded import Decoded
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.storage import HOMES
 from noisewright.local.strategy import Strategy
 from noisewright.local.transform.orbits import OrbitStrategy

@@ -39,7 +39,7 @@ def client(plan_file: str, specification: bool, as_json: bool) -> None:
 
     docs/reference/randomizer.md says how it is read, and clients/javascript runs it.
     """
-    from noisewright.local.randomizer.export import exported
+    from noisewright.local.reports.format import exported
 
     plan = local_plan(plan_file)
     document = exported(plan.format)

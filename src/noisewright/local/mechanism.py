@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.offsets import without_offsets
+from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.privacy.budget import Privacy

@@ -12,7 +12,7 @@ from noisewright.local.reading import stored
 from noisewright.local.strategy import Arrays, Settings, Strategy
 
 HOMES = {
-    "matrix": "noisewright.local.listed.matrix:MatrixStrategy",
+    "matrix": "noisewright.local.listed:MatrixStrategy",
     "randomized-response": "noisewright.local.histogram.response:RandomizedResponse",
     "subset-selection": "noisewright.local.histogram.sets:SubsetSelection",
     "listed-subsets": "noisewright.local.histogram.sets:ListedSubsets",
@@ -26,7 +26,7 @@ HOMES = {
     "parts": "noisewright.local.composed.parts:Parts",
     "tree-mixture": "noisewright.local.composed.hierarchical:TreeMixture",
     "mixture": "noisewright.local.composed.mixture:Mixture",
-    "decoded": "noisewright.local.listed.decoded:Decoded",
+    "decoded": "noisewright.local.listed:Decoded",
     "orbits": "noisewright.local.transform.orbits:OrbitStrategy",
     "coarse-fine": "noisewright.local.composed.coarse_fine:CoarseFine",
 }

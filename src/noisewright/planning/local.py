@@ -17,14 +17,14 @@ from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.files import check_apart
-from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.answers import Errors, Estimates, distribution, estimate
-from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.variances import (
+from noisewright.local.analysis.analysis import (
+    Analysis,
     joint_multiplier,
     query_variances,
     sampling_variances,
 )
+from noisewright.local.analysis.answers import Errors, Estimates, distribution, estimate
+from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.best import best_bound, even_bound, prior_floor
 from noisewright.local.bounds.trace import LowerBound
 from noisewright.local.choose.cost import (
@@ -34,9 +34,8 @@ from noisewright.local.choose.cost import (
     check_people,
 )
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.reports.client import Client
 from noisewright.local.reports.exchange import write_reports
-from noisewright.local.reports.format import ReportFormat
+from noisewright.local.reports.format import Client, ReportFormat
 from noisewright.local.storage import pack
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.planning import describe

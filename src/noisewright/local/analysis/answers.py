@@ -15,7 +15,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
-from noisewright.local.analysis.variances import (
+from noisewright.local.analysis.analysis import (
     joint_multiplier,
     query_variances,
     sampling_variances,

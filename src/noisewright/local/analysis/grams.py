@@ -1,20 +1,26 @@
-"""Gram matrices of what is asked, in the form that strategies and bounds read.
+"""What is asked of the local model: queries less a constant each, and their Gram matrices.
 
-This is where the local model takes in a workload: constants of queries are taken off first (see
-`offsets`), tables of counts get their marginal form, and factors are brought out of products, so
-that equal workloads have equal Gram matrices.
+The number of people is public in the local model, so adding a constant to a row of W changes
+neither what people must report nor any error. Rows that share a large constant would lose the
+digits of what they really ask in every product of W with itself. The constant is therefore taken
+off the entries themselves, before any product: each entry less another entry of its row is exact,
+or rounded once. Tables of counts then get their marginal form, and factors are brought out of
+products, so that equal workloads have equal Gram matrices.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import isfinite, log2, prod
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.local.analysis.offsets import without_offsets
-from noisewright.local.strategy import LARGEST_VECTOR
-from noisewright.workload.base import Workload
+from noisewright.local.strategy import DENSE_SIZE, LARGEST_VECTOR
+from noisewright.workload.algebra import Kron, Stack, Weighted
+from noisewright.workload.atoms import Explicit, Total
+from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray, Workload
 from noisewright.workload.gram import (
     DenseGram,
     Gram,
@@ -22,8 +28,157 @@ from noisewright.workload.gram import (
     zero_gram,
 )
 from noisewright.workload.interactions import subsets
-from noisewright.workload.marginals import AllMarginals
+from noisewright.workload.marginals import AllMarginals, OnAttributes
 from noisewright.workload.structure import named_sizes
+from noisewright.workload.tensor import spread
+
+_HIDDEN = 2.0**-8
+"""Share of ‖W‖² off the constants below which the digits of what is asked are worth a matrix."""
+
+
+@dataclass(frozen=True)
+class Nothing(Workload):
+    """The total less itself: one query of zeros."""
+
+    cells: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries and number of cells."""
+        return 1, self.cells
+
+    def matvec(self, x: Array) -> Array:
+        """Zero."""
+        return np.zeros((1, *x.shape[1:]))
+
+    def rmatvec(self, y: Array) -> Array:
+        """Zeros."""
+        return np.zeros((self.cells, *y.shape[1:]))
+
+    def gram(self) -> Gram:
+        """Zeros."""
+        return zero_gram(self.cells)
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return np.zeros(1)
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return np.zeros(1)
+
+    def text(self) -> str:
+        """What it is made of; it does not parse."""
+        return f"0@total:{self.cells}"
+
+    def label(self, row: int) -> str:
+        """What it is made of."""
+        return "total"
+
+
+@dataclass(frozen=True, eq=False)
+class Differences(Explicit):
+    """The rows of another workload less a constant each."""
+
+    origin: Workload | None = None
+
+    def text(self) -> str:
+        """That of the workload it is made of."""
+        return super().text() if self.origin is None else self.origin.text()
+
+    def label(self, row: int) -> str:
+        """That of the workload it is made of."""
+        return super().label(row) if self.origin is None else self.origin.label(row)
+
+
+@lru_cache(maxsize=4)  # every mechanism and every bound of a plan asks for the same
+def without_offsets(workload: Workload) -> Workload:
+    """The same queries up to a constant each, such that no digits drown in the constants.
+
+    Structure is kept: a matrix is made only where constants outweigh all else by far.
+    """
+    return _without(workload)
+
+
+def _without(workload: Workload) -> Workload:
+    if isinstance(workload, Total):
+        return Nothing(workload.size)
+    if isinstance(workload, Weighted | OnAttributes):
+        inner = _without(workload.inner)
+        return workload if inner is workload.inner else replace(workload, inner=inner)
+    if isinstance(workload, Stack):
+        parts = tuple(map(_without, workload.parts))
+        same = all(a is b for a, b in zip(parts, workload.parts, strict=True))
+        return workload if same else Stack(parts)
+    if _drowns(workload):
+        return Differences(_differences(workload)[0], None, workload)
+    return workload
+
+
+def _drowns(workload: Workload) -> bool:
+    """Whether constants leave next to nothing of ‖W‖² to what is asked.
+
+    Of any single row, where entries are given as numbers; of all together otherwise, for the atoms'
+    own entries are zeros and ones, of which no digit can be lost.
+    """
+    n, given = workload.size, _given(workload)
+    if workload.queries * n > DENSE_LIMIT or (n > DENSE_SIZE and not given):
+        return False
+    ones = np.ones(n)
+    with np.errstate(over="ignore", invalid="ignore"):  # too large: refused with its Gram matrix
+        if given:
+            squares = workload.row_squares(ones)
+            constant = np.asarray(workload.matvec(ones) ** 2 / n)
+        else:
+            gram = workload.gram()
+            squares = np.array([gram.trace()])
+            constant = np.array([float(ones @ gram.matvec(ones)) / n])
+        low = (squares - constant < _HIDDEN * squares) & (squares > 0) & np.isfinite(squares)
+    return bool(low.any())
+
+
+def _given(workload: Workload) -> bool:
+    """Whether entries are given as numbers."""
+    factors = workload.factors if isinstance(workload, Kron) else (workload,)
+    return any(isinstance(factor, Explicit) for factor in factors)
+
+
+def _differences(workload: Workload) -> tuple[FloatArray, FloatArray]:
+    """All rows less a constant each, and the constants."""
+    if isinstance(workload, Weighted):
+        rows, constants = _differences(workload.inner)
+        return workload.weight * rows, workload.weight * constants
+    if isinstance(workload, Stack):
+        pieces = [_differences(part) for part in workload.parts]
+        return np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces])
+    if isinstance(workload, OnAttributes):
+        rows, constants = _differences(workload.inner)
+        return spread(rows.T, workload.sizes, workload.attributes).T, constants
+    if isinstance(workload, Kron):
+        return _product_differences(workload)
+    rows = workload.rows(0, workload.queries)
+    # The entry nearest the mean: what is left is then at most twice what is asked.
+    nearest = np.abs(rows - rows.mean(axis=1, keepdims=True)).argmin(axis=1)
+    constants = rows[np.arange(len(rows)), nearest]
+    return rows - constants[:, None], constants
+
+
+def _product_differences(workload: Kron) -> tuple[FloatArray, FloatArray]:
+    """(d + c1) ⊗ (e + f1) = cf·1 + [d ⊗ (e + f1) + c·1 ⊗ e], one factor after the other."""
+    rows, constants = np.zeros((1, 1)), np.ones(1)
+    for factor in workload.factors:
+        own, offset = _differences(factor)
+        both = rows[:, None, :, None] * (own + offset[:, None])[None, :, None, :]
+        both = both + constants[:, None, None, None] * own[None, :, None, :]
+        rows = both.reshape(len(rows) * len(own), -1)
+        constants = np.outer(constants, offset).ravel()
+    return rows, constants
+
+
+def squared_norm(workload: Workload) -> float:
+    """‖W‖_F² of the queries as they are asked."""
+    if isinstance(workload, Explicit):
+        return float((workload.matrix**2).sum())
+    return workload.gram().trace()
+
 
 _MOST_TABLES = 2**12
 _LARGEST = 1e150  # products of two Gram matrices must neither overflow nor vanish

@@ -18,8 +18,7 @@ from math import exp, expm1, sinh
 import numpy as np
 
 from noisewright.local.analysis.analysis import check_alpha
-from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.offsets import squared_norm
+from noisewright.local.analysis.grams import squared_norm, table_gram
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled

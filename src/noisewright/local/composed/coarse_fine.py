@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.mixture import Mixture
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.transform.invariants import Decomposition, decompose, ramp_vector
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.translations import Translations

@@ -18,7 +18,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import Information, UnformedInformation
-from noisewright.local.composed.drawn import DrawnComponent, restored_parts
+from noisewright.local.composed.mixture import DrawnComponent, restored_parts
 from noisewright.local.composed.table_strategy import TableStrategy, drawn_tables
 from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.randomizer.routers import Axes

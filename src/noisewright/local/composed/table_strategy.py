@@ -12,7 +12,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, agreeing_tables
 from noisewright.estimate.nonnegative import project_to_total
-from noisewright.local.analysis.offsets import without_offsets
+from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.randomizer.routers import Axes, Draw
 from noisewright.local.randomizer.specification import Place
 from noisewright.local.randomizer.whole_numbers import numbers

@@ -22,9 +22,10 @@ from noisewright.local.fixedpoint import (
 )
 from noisewright.local.histogram.centred import (
     CentredStrategy,
+    FavouringStrategy,
+    PlainStrategy,
     Support,
 )
-from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project

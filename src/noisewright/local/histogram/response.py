@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from noisewright.local.fixedpoint import WORD
-from noisewright.local.histogram.centred import CentredStrategy, Support
-from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.histogram.centred import (
+    CentredStrategy,
+    FavouringStrategy,
+    PlainStrategy,
+    Support,
+)
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.specification import Nodes, Place

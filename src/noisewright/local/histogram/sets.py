@@ -19,8 +19,12 @@ from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.fixedpoint import (
     WORD,
 )
-from noisewright.local.histogram.centred import CentredStrategy, Support
-from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.histogram.centred import (
+    CentredStrategy,
+    FavouringStrategy,
+    PlainStrategy,
+    Support,
+)
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes, Place

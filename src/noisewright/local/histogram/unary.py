@@ -14,8 +14,7 @@ from noisewright.local.fixedpoint import (
     exponential,
     odds_threshold,
 )
-from noisewright.local.histogram.centred import CentredStrategy, Support
-from noisewright.local.histogram.plain import PlainStrategy
+from noisewright.local.histogram.centred import CentredStrategy, PlainStrategy, Support
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Flip
 from noisewright.local.randomizer.specification import Nodes, Place

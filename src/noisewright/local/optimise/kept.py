@@ -19,7 +19,7 @@ import numpy as np
 
 from noisewright.container import Header, digest, read, write
 from noisewright.errors import NoisewrightError
-from noisewright.local.listed.matrix import check_prior
+from noisewright.local.listed import check_prior
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, BoolArray, Strategy

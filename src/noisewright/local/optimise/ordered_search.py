@@ -21,7 +21,7 @@ from noisewright.local.composed.coarse_fine import (
     sandwich,
 )
 from noisewright.local.composed.mixture import Coarsening
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.descent import descend
 from noisewright.local.optimise.dense.design import Design, rounded

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
-from noisewright.local.analysis.offsets import without_offsets
+from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.histogram.sets import SubsetSelection
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.kept import Cache, Checkpoint, default_folder, fingerprint

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.local.analysis.grams import normalised, table_gram
-from noisewright.local.analysis.offsets import without_offsets
+from noisewright.local.analysis.grams import normalised, table_gram, without_offsets
 from noisewright.local.bounds.trace import even_moment, prior_variance, variance_off_the_total
 from noisewright.local.fixedpoint import check_epsilon
-from noisewright.local.listed.matrix import check_prior
+from noisewright.local.listed import check_prior
 from noisewright.local.strategy import Strategy
 from noisewright.solution import BoundClass, Certificate
 from noisewright.workload.atoms import Explicit

@@ -19,7 +19,7 @@ from noisewright.local.composed.hierarchical import hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.histogram.sets import SubsetSelection
-from noisewright.local.listed.matrix import MatrixStrategy
+from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.search import Effort

@@ -6,15 +6,23 @@ The name is a hash of everything a client follows, so reports made under other p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from noisewright.display import Shown
+from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.local.randomizer.specification import ReportLayout, Specification
+from noisewright.local.randomizer.batch import check_values
+from noisewright.local.randomizer.interpret import interpret
+from noisewright.local.randomizer.laws import Grid
+from noisewright.local.randomizer.specification import ReportLayout, Specification, decode, encode
 from noisewright.local.reports.tallies import Tally
 from noisewright.local.strategy import Strategy
 from noisewright.workload.base import Array
@@ -101,3 +109,74 @@ class ReportFormat:
         layout = self.layout
         numbers = np.ascontiguousarray(rows[:, HEADER:]).view(self._dtype)
         return numbers.astype(layout.dtype, copy=False).reshape(layout.shape(len(rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class Client(Shown):
+    """Randomises values with the operating system's randomness; holds nothing about anybody."""
+
+    format: ReportFormat
+    domain: Domain | None = None
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [*self.format.strategy._facts(), ("report", f"{self.format.length:,} bytes")]
+
+    def randomize(self, value: Any) -> bytes:
+        """One report, ready to be sent.
+
+        `value` is a cell's number or, where the plan has a domain, a mapping or a tuple of the
+        attributes' values; text stands for the value of a single attribute.
+        """
+        cell = int(self._cell(value)[0])
+        return self.format.header + interpret(self.format.specification, cell)
+
+    def randomize_many(self, values: npt.ArrayLike) -> Bytes:
+        """One row of bytes per cell number."""
+        return self.format.encode(self.format.strategy.randomize(values))
+
+    def _cell(self, value: Any) -> Array:
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            return check_values(np.asarray([value]), self.format.strategy.size)
+        if self.domain is None:
+            # Never the value itself: it is a person's.
+            raise InvalidParameter(
+                "value", type(value).__name__, "must be the number of a cell", "plan with a domain"
+            )
+        if isinstance(value, Mapping):
+            named = dict(value)
+        else:
+            listed = value if isinstance(value, tuple | list) else (value,)
+            if len(listed) != len(self.domain):
+                raise InvalidParameter(
+                    "value",
+                    f"{len(listed)} values",
+                    f"must hold one for each of {', '.join(self.domain.names)}",
+                )
+            named = dict(zip(self.domain.names, listed, strict=True))
+        return self.domain.encode({name: [item] for name, item in named.items()})
+
+
+def exported(format: ReportFormat) -> dict[str, Any]:
+    """The document of `noisewright client PLAN --specification`, ready for JSON."""
+    # Read back, so that what was written here is held to the rules for what anybody wrote.
+    specification = decode(encode(format.specification))
+    format.strategy.check_loss()
+    loss = format.strategy.loss
+    return {
+        "format": "noisewright-client",
+        "version": 1,
+        "epsilon": loss.epsilon,
+        "delta": loss.delta,
+        "ratio": loss.ratio and [str(loss.ratio.numerator), str(loss.ratio.denominator)],
+        "exact": loss.exact,
+        "continuous_noise": has_continuous_noise(specification),
+        "cells": str(specification.cells),
+        "header": format.header.hex(),
+        "digest": specification.digest,
+        "specification": msgspec.json.decode(encode(specification)),
+    }
+
+
+def has_continuous_noise(specification: Specification) -> bool:
+    """Whether some law rounds a real number, which clients in other languages do not run."""
+    return any(isinstance(n, Grid) and n.law == "rounded-gaussian" for n in specification.laws)

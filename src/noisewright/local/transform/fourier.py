@@ -22,8 +22,7 @@ from noisewright.local.fixedpoint import (
     check_epsilon,
     whole_weights,
 )
-from noisewright.local.histogram.centred import check_cells
-from noisewright.local.histogram.plain import FavouringStrategy
+from noisewright.local.histogram.centred import FavouringStrategy, check_cells
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project

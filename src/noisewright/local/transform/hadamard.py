@@ -17,7 +17,7 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import (
     WORD,
 )
-from noisewright.local.histogram.plain import FavouringStrategy, PlainStrategy
+from noisewright.local.histogram.centred import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.randomizer.laws import Favour, Parity
 from noisewright.local.randomizer.specification import Nodes, Place

@@ -21,7 +21,7 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.fixedpoint import (
     check_epsilon,
 )
-from noisewright.local.histogram.plain import FavouringStrategy
+from noisewright.local.histogram.centred import FavouringStrategy
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Favour, Rows
 from noisewright.local.randomizer.specification import Nodes, Place

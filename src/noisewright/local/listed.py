@@ -1,4 +1,4 @@
-"""A strategy given as a matrix, held as whole-number weights that honour ε exactly."""
+"""Strategies given as a list of reports: a matrix of whole-number weights, and another decoding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from noisewright.local.fixedpoint import check_epsilon, floor_times
 from noisewright.local.randomizer.laws import Weigh
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import stored
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
+from noisewright.local.storage import described, restored
+from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, Strategy
 from noisewright.workload.base import FloatArray
 
 UNIT = 1 << 62
@@ -137,3 +138,53 @@ def _rounded(q: FloatArray, epsilon: float) -> IntArray:
     near_high = q >= q.min(axis=1)[:, None] * np.exp(epsilon) * (1 - _SNAP * epsilon)
     inner = np.clip(np.rint(q * UNIT).astype(np.int64), low[:, None], high[:, None])
     return np.where(near_low, low[:, None], np.where(near_high, high[:, None], inner))
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded(IndexStrategy):
+    """A strategy with listed reports whose estimate is the best for people spread as `guess`.
+
+    Clients do the same as before, so privacy is untouched, and estimates stay unbiased whatever
+    the data are: the guess only decides for which data they are best.
+    """
+
+    inner: IndexStrategy
+    guess: FloatArray
+
+    kind = "decoded"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "guess", check_prior(self.guess, self.inner.size))
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of types."""
+        return self.inner.size
+
+    @property
+    def epsilon(self) -> float:  # type: ignore[override]
+        """That of the reports."""
+        return self.inner.epsilon
+
+    @property
+    def prior(self) -> FloatArray:
+        """The guess."""
+        return self.guess
+
+    def express(self, nodes: Nodes) -> int:
+        return self.inner.express(nodes)  # the guess is the estimator's, not the client's
+
+    def beside(self) -> tuple[Settings, Arrays]:
+        settings, arrays = described(self.inner)
+        return {"strategy": settings}, {**arrays, "guess": self.guess}
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> Decoded:
+        guess = stored(arrays, "guess", np.float64, (place.cells,))
+        return cls(_listed(restored(place, settings["strategy"], arrays)), guess)
+
+
+def _listed(strategy: Strategy) -> IndexStrategy:
+    if not isinstance(strategy, IndexStrategy):
+        raise InvalidParameter("strategy", strategy.kind, "must have reports that can be listed")
+    return strategy

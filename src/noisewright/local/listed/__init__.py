@@ -1,1 +1,0 @@
-"""Mechanisms given as a list of reports and their chances."""
