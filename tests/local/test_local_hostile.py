@@ -10,9 +10,9 @@ from math import isqrt, nextafter
 import mpmath
 import numpy as np
 import pytest
-from safetensors.numpy import save
 from strategies import SMALL, SeededSource
 
+from noisewright.container import encode
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
@@ -23,7 +23,7 @@ from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.randomizer import batch
 from noisewright.local.randomizer.verify import log_above
-from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.reports.aggregate import Aggregate, AggregateHeader
 from noisewright.local.reports.format import ReportFormat
 from noisewright.local.storage import HOMES, pack, unpack
 from noisewright.local.transform.orbit_families import Family
@@ -304,16 +304,11 @@ def test_statistics_of_reports_are_possible(strategy):
 )  # fmt: skip
 def test_forged_headers_of_aggregates_are_refused(name, value):
     collected = aggregate(RandomizedResponse(3, 1.0), [1, 2, 3])
-    header = {
-        "format": "noisewright-aggregate",
-        "format_version": 1,
-        "plan": collected.format.name,
-        "cap": None,
-        "set_aside": collected.set_aside,
-    }
+    header = {"plan": collected.format.name, "cap": None, "set_aside": collected.set_aside}
     arrays = {"tally": collected.tally, "people": collected.group_people}
-    told = (header, {**header, name: value})
-    sound, forged = (save(arrays, metadata={"aggregate": json.dumps(one)}) for one in told)
+    sound, forged = (
+        encode(AggregateHeader(**fields), arrays) for fields in (header, {**header, name: value})
+    )
     assert Aggregate.from_bytes(sound, collected.format).people == 6
     with pytest.raises(NoisewrightError):
         Aggregate.from_bytes(forged, collected.format)

@@ -6,17 +6,17 @@ any grouping, parts give what the whole would have given.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
+from noisewright.container import Header, decode, encode, write
 from noisewright.display import Shown
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.local.reading import whole
+from noisewright.local.reading import stored
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tallies import exact_sum
@@ -30,13 +30,20 @@ if TYPE_CHECKING:
 REASONS = ("malformed", "foreign", "out_of_range", "outlier")
 """Why a report is set aside: no report at all, another plan's, not possible, hardly possible."""
 
-_FORMAT = "noisewright-aggregate"
-_VERSION = 1
+_REMEDY = "collect the reports again"
 _LEAST_CAP = 4  # closer in, honest reports would be set aside often enough to bias answers
 
 
 def _nothing() -> dict[str, int]:
     return dict.fromkeys(REASONS, 0)
+
+
+class AggregateHeader(Header, frozen=True, tag="aggregate"):
+    """What a file of statistics says beside them."""
+
+    plan: str
+    cap: float | None
+    set_aside: dict[str, Annotated[int, Meta(ge=0, le=1 << 62)]]
 
 
 @dataclass(eq=False)
@@ -177,64 +184,33 @@ class Aggregate(Shown):
         result.set_aside = {r: self.set_aside[r] + other.set_aside[r] for r in REASONS}
         return result
 
-    def to_bytes(self) -> bytes:
-        """The aggregate as bytes (safetensors with a JSON header)."""
-        from safetensors.numpy import save
+    @property
+    def _header(self) -> AggregateHeader:
+        return AggregateHeader(plan=self.format.name, cap=self.cap, set_aside=dict(self.set_aside))
 
-        header = {
-            "format": _FORMAT,
-            "format_version": _VERSION,
-            "plan": self.format.name,
-            "cap": self.cap,
-            "set_aside": self.set_aside,
-        }
-        arrays = {"tally": self.tally, "people": self.group_people}
-        content: bytes = save(arrays, metadata={"aggregate": json.dumps(header, sort_keys=True)})
-        return content
+    @property
+    def _arrays(self) -> dict[str, Array]:
+        return {"tally": self.tally, "people": self.group_people}
+
+    def to_bytes(self) -> bytes:
+        """The aggregate as the content of a file."""
+        return encode(self._header, self._arrays)
 
     @classmethod
     def from_bytes(cls, content: bytes, format: ReportFormat) -> Aggregate:
         """Read an aggregate of the plan that `format` belongs to."""
-        try:
-            header, arrays = _parsed(content)
-            tally, people = arrays["tally"], arrays["people"]
-            plan = str(header["plan"])
-            aside = {r: whole(r, header["set_aside"][r]) for r in REASONS}
-            cap = None if header["cap"] is None else float(header["cap"])
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-            raise FileFormatError(
-                "the aggregate is truncated, corrupt or of another kind"
-            ) from None
-        format.check_same(plan)
-        shape = people.size, format.collector.counters
-        whole_numbers = tally.dtype == np.int64 and people.dtype == np.int64
-        fits = whole_numbers and people.ndim == 1 and tally.shape == shape and people.min() >= 0
-        counts = zip(tally, people.tolist(), strict=True) if fits else ()
+        header, arrays = decode(content, AggregateHeader, "the aggregate", _REMEDY)
+        format.check_same(header.plan)
+        people = stored(arrays, "people", np.int64, (None,))
+        tally = stored(arrays, "tally", np.int64, (len(people), format.collector.counters))
+        fits = set(header.set_aside) == set(REASONS) and people.min(initial=0) >= 0
+        counts = zip(tally, people.tolist(), strict=True)
         if not fits or not all(format.collector.possible(*group) for group in counts):
-            raise FileFormatError("the aggregate does not fit its plan; collect the reports again")
-        result = cls(format, len(people), cap)
-        result.tally, result.group_people, result.set_aside = tally, people, aside
+            raise FileFormatError(f"the aggregate does not fit its plan; {_REMEDY}")
+        result = cls(format, len(people), header.cap)
+        result.tally, result.group_people, result.set_aside = tally, people, header.set_aside
         return result
 
     def save(self, path: str | Path) -> None:
         """Write the aggregate, whole or not at all."""
-        from noisewright.files import replacing
-
-        with replacing(path) as temporary:
-            temporary.write_bytes(self.to_bytes())
-
-
-def _parsed(content: bytes) -> tuple[Mapping[str, Any], dict[str, Array]]:
-    """Header and arrays of a safetensors file held in memory."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        arrays = load(content)
-    except SafetensorError:
-        raise ValueError("not a safetensors file") from None
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["aggregate"])
-    if (header["format"], header["format_version"]) != (_FORMAT, _VERSION):
-        raise ValueError("another format")
-    return header, arrays
+        write(path, self._header, self._arrays)
