@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from itertools import product
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from noisewright.container import read, write
 from noisewright.errors import InvalidParameter, TooLarge
@@ -198,7 +200,14 @@ def test_finished_runs_are_kept_and_damage_is_noticed(tmp_path):
     (file,) = tmp_path.iterdir()
     assert optimise(asked, 1.1, effort="low", cache=tmp_path).status == "finished"
     header, arrays = read(file, KeptStrategy)
-    arrays["low"] = arrays["low"] - 1  # more than e^ε between the two chances of a row
+    assert Cache(tmp_path).load(file.stem) is not None
+    less = {**header.strategy, "epsilon": 0.9}  # than the chances spend
+    write(file, replace(header, strategy=less), arrays)
+    assert Cache(tmp_path).load(file.stem) is None
+    document = json.loads(arrays["specification"].tobytes())
+    row = document["nodes"][-1]["rows"][0]
+    row["low"] = str(int(row["low"]) - 1)  # more than e^ε between the two chances of a row
+    arrays["specification"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
     write(file, header, arrays)
     assert Cache(tmp_path).load(file.stem) is None
     file.write_bytes(b"not a file of ours")
@@ -317,7 +326,9 @@ def test_tasks_know_their_value_and_floor():
     average = Task.of(workload("prefix:6"), 1.0, "average")
     assert average.value(strategy) == pytest.approx(variances.mean())
     with pytest.raises(InvalidParameter, match="queries"):
-        Task.of(DenseGram(np.eye(3)), 1.0).workload.matvec(np.ones(3))
+        Task.of(DenseGram(np.eye(3)), 1.0, query_weights=np.ones(3))
+    with pytest.raises(InvalidParameter, match="queries"):
+        optimise(DenseGram(np.eye(3)), 1.0, objective="average", norm=4.0, cache=False)
 
 
 # --- norms of the errors of single queries --------------------------------------------------------
