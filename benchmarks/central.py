@@ -55,7 +55,7 @@ def row(
     began = time.perf_counter()
     plan = nw.plan(asked, privacy, error=error)
     seconds = time.perf_counter() - began
-    planned = plan.planned
+    planned = plan.proposal
     ratio = "" if planned.bound is None else f"{planned.value / planned.bound:.5f}"
     print(
         f"{name:44s} {plan.mechanism:18s} {planned.value:10.5f} {plan.unit_error:10.5f} "

@@ -34,7 +34,7 @@ def row(text: str, error: str, reference: float) -> None:
     began = time.perf_counter()
     plan = nw.plan(text, PURE, error=error)
     seconds = time.perf_counter() - began
-    planned = plan.planned
+    planned = plan.proposal
     measured = plan.achieved / DEVIATION
     other = nw.factorize(text, norm=2).lower_bound
     print(

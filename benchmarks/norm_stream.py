@@ -6,7 +6,7 @@ import math
 import time
 import tracemalloc
 
-from noisewright.central.stream import plan_stream
+from noisewright.planning.stream import plan_stream
 from noisewright.privacy.budget import Privacy
 
 STEPS = 1_000_000

@@ -33,7 +33,7 @@ def main() -> None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         release = plan.release(str(table))
         released = time.perf_counter()
-        names = [tuple(domain().names[i] for i in t) for t in plan.strategy.tables]
+        names = [tuple(domain().names[i] for i in t) for t in plan.method.strategy.tables]
         DuckDBCounter().marginals(str(table), domain(), names)
         counted = time.perf_counter() - released
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -60,7 +60,7 @@ def test_releases_estimates_and_pages_name_the_class() -> None:
     assert f"bound for {LINEAR}" in text
     assert BoundClass.LINEAR.statement in text
     plan = nw.plan("prefix:4", nw.Privacy(epsilon=1), model="local", effort="low")
-    assert plan.metadata()["bound_class"] == UNBIASED
+    assert plan.record()["bound_class"] == UNBIASED
     unbounded = nw.plan("prefix:4", nw.Privacy(rho=0.5), mechanism="gaussian-cells")
     assert "no bound known" in page(unbounded.release(np.arange(4)))
     assert "Bound for" not in page(unbounded.release(np.arange(4)))

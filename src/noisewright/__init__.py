@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the same at run time
     from noisewright.api import compare, load, plan, plan_for, plan_sums, plan_together
-    from noisewright.central.stream import plan_stream
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
     from noisewright.errors import NoisewrightError
     from noisewright.norm.approximate import approximate_norm
     from noisewright.norm.factorize import Factorization, factorize
+    from noisewright.planning.plan import Forecast, Plan
     from noisewright.planning.postprocess import post_process
+    from noisewright.planning.release import Release
     from noisewright.planning.released_quantiles import release_quantiles
+    from noisewright.planning.stream import plan_stream
     from noisewright.planning.targets import Target
     from noisewright.planning.together import epsilon_of
     from noisewright.privacy.budget import Privacy
@@ -31,9 +33,12 @@ _HOMES = {
     "Date": "noisewright.domain",
     "Domain": "noisewright.domain",
     "Factorization": "noisewright.norm.factorize",
+    "Forecast": "noisewright.planning.plan",
     "NoisewrightError": "noisewright.errors",
     "Numeric": "noisewright.domain",
+    "Plan": "noisewright.planning.plan",
     "Privacy": "noisewright.privacy.budget",
+    "Release": "noisewright.planning.release",
     "Target": "noisewright.planning.targets",
     "Workload": "noisewright.workload",
     "approximate_norm": "noisewright.norm.approximate",
@@ -45,7 +50,7 @@ _HOMES = {
     "plan_for": "noisewright.api",
     "plan_sums": "noisewright.api",
     "plan_together": "noisewright.api",
-    "plan_stream": "noisewright.central.stream",
+    "plan_stream": "noisewright.planning.stream",
     "post_process": "noisewright.planning.postprocess",
     "release_quantiles": "noisewright.planning.released_quantiles",
     "report": "noisewright.report",
@@ -58,9 +63,12 @@ __all__ = [
     "Date",
     "Domain",
     "Factorization",
+    "Forecast",
     "NoisewrightError",
     "Numeric",
+    "Plan",
     "Privacy",
+    "Release",
     "Target",
     "Workload",
     "__version__",

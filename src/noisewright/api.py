@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.parallel import one_thread_if_small
-from noisewright.planning import make, plan_files, together
-from noisewright.planning.compare import Comparison, compare_central
-from noisewright.planning.fitness import plan_for_targets
-from noisewright.planning.sums import SumsPlan
-from noisewright.planning.targets import Fit, Target
+from noisewright.planning import choice, plan_files, sums, together
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.choice import Comparison
+from noisewright.planning.plan import Plan
+from noisewright.planning.release import Release
+from noisewright.planning.targets import Fit, Target, plan_for_targets
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Workload, workload
 
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
+    from noisewright.planning.counting import Counter
+    from noisewright.planning.local import LocalPlan
+
+Queries = Workload | str | Any
+"""A workload, its text form, or a matrix with one row per query."""
+
+
+@overload
+def plan(
+    queries: Queries,
+    privacy: Privacy,
+    *,
+    model: Literal["central"] = "central",
+    error: str | float = "rmse",
+    mechanism: str = "auto",
+    domain: Domain | None = None,
+) -> CentralPlan: ...
+
+
+@overload
+def plan(
+    queries: Queries,
+    privacy: Privacy,
+    *,
+    model: Literal["local"],
+    mechanism: str = "auto",
+    domain: Domain | None = None,
+    **local: Any,
+) -> LocalPlan: ...
 
 
 def plan(
-    queries: Workload | str | Any,
+    queries: Queries,
     privacy: Privacy,
     *,
     model: str = "central",
@@ -32,7 +61,7 @@ def plan(
     mechanism: str = "auto",
     domain: Domain | None = None,
     **local: Any,
-) -> Any:
+) -> CentralPlan | LocalPlan:
     """Plan answers to `queries` under `privacy`; nothing touches data until the plan is released.
 
     `queries` is a workload, its text form, or a matrix with one row per query. `error` is what to
@@ -45,15 +74,21 @@ def plan(
     (seconds), `seed` and more (see `planning.local_make`) steer the search for the best strategy.
     """
     asked = workload(queries)
+    _check_model(model)
     with one_thread_if_small(max(asked.structure.sizes)):
-        made = make.plan(
-            asked, privacy, model=model, error=error, mechanism=mechanism, domain=domain, **local
-        )
-    return _equipped(made)
+        if model == "local":
+            from noisewright.planning.local_make import plan_local
+
+            return plan_local(asked, privacy, mechanism, domain, counter=_counter(), **local)
+        if local:
+            name = sorted(local)[0]
+            raise InvalidParameter(name, "", "is for the local model", "set model='local'")
+        norm = choice.error_norm(error)
+        return choice.plan_central(asked, privacy, norm, mechanism, domain, _counter())
 
 
 def plan_for(
-    queries: Workload | str | Any,
+    queries: Queries,
     targets: Sequence[Target],
     *,
     pure: bool = False,
@@ -72,23 +107,19 @@ def plan_for(
         raise InvalidParameter("delta", delta, "cannot be combined with pure privacy", "drop one")
     start: dict[str, Any] = {"rho": 1.0} if delta is None and not pure else {"epsilon": 1.0}
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
-    norm = make.error_norm(error)
+    norm = choice.error_norm(error)
     asked = workload(queries)
     with one_thread_if_small(max(asked.structure.sizes)):
-        found = plan_for_targets(asked, targets, privacy, norm, mechanism, domain)
-    return replace(found, plan=_equipped(found.plan))
+        return plan_for_targets(asked, targets, privacy, norm, mechanism, domain, _counter())
 
 
-def plan_together(
-    queries: Sequence[Workload | str | Any], privacy: Privacy, **choices: Any
-) -> Together:
+def plan_together(queries: Sequence[Queries], privacy: Privacy, **choices: Any) -> Together:
     """Plan several releases about the same people under one budget.
 
     `shares` (adding up to at most one) or `importance` decide who gets how much of it; see
     `planning.together`.
     """
-    made = together.plan_together(queries, privacy, **choices)
-    return replace(made, plans=tuple(_equipped(one) for one in made.plans))
+    return together.plan_together(queries, privacy, counter=_counter(), **choices)
 
 
 def plan_sums(
@@ -98,22 +129,17 @@ def plan_sums(
     domain: Domain,
     *,
     unit: float = 1.0,
-) -> SumsPlan:
+) -> CentralPlan:
     """Plan counts, sums and means of the numeric attribute `value` for tables of groups.
 
     `by` lists the tables, each a list of attributes (an empty one is everybody together). Values
     are clipped to the attribute's bounds and rounded to whole multiples of `unit`.
     """
-    tables = [{"marginal": list(names)} if names else {"total": True} for names in by]
-    groups = Workload.from_spec({"queries": tables}, domain)
-    # A replaced person leaves the number of people as it is, but not their sum: the strategy must
-    # not count on the former.
-    made = plan(groups, replace(privacy, neighbours="add-remove"))
-    return SumsPlan(replace(made, privacy=privacy), value, unit)
+    return sums.plan_sums(value, by, privacy, domain, unit=unit, counter=_counter())
 
 
 def compare(
-    queries: Workload | str | Any,
+    queries: Queries,
     privacy: Privacy,
     *,
     model: str = "central",
@@ -122,22 +148,30 @@ def compare(
     **local: Any,
 ) -> list[Comparison] | list[LocalComparison]:
     """Every mechanism of the model side by side, best first; those that refuse come last."""
-    make.check_model(model)
+    _check_model(model)
     asked = workload(queries)
     with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
             from noisewright.local.choose.candidates import compare_local
 
             return compare_local(asked, privacy, domain, **local)
-        return compare_central(asked, privacy, error, domain)
+        return choice.compare_central(asked, privacy, choice.error_norm(error), domain)
 
 
-def load(path: str | Path) -> Any:
-    """Read a plan saved by `plan.save`."""
-    return _equipped(plan_files.load(path))
+def load(path: str | Path) -> Plan | Release:
+    """Read a plan or a release that was saved."""
+    return plan_files.load(path, _counter())
 
 
-def _equipped(made: Any) -> Any:
+def _check_model(model: str) -> None:
+    if model not in ("central", "local"):
+        raise InvalidParameter(
+            "model", model, "must be 'central' or 'local'", "local needs no trusted curator"
+        )
+
+
+def _counter() -> Counter:
+    """The engine that counts tables unless another is given."""
     from noisewright.tables.engine import DuckDBCounter
 
-    return replace(made, counter=DuckDBCounter())
+    return DuckDBCounter()

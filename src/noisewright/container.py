@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, overload
 
 import msgspec
 import numpy as np
@@ -73,9 +74,20 @@ def encode(header: Header, arrays: Mapping[str, Array] | None = None) -> bytes:
     return encoded
 
 
+@overload
 def decode(
-    content: bytes, kinds: type[HeaderKind], name: str = "the file", remedy: str = "make it again"
-) -> tuple[HeaderKind, dict[str, Array]]:
+    content: bytes, kinds: type[HeaderKind], name: str = ..., remedy: str = ...
+) -> tuple[HeaderKind, dict[str, Array]]: ...
+@overload
+def decode(
+    content: bytes, kinds: UnionType, name: str = ..., remedy: str = ...
+) -> tuple[Header, dict[str, Array]]: ...
+def decode(
+    content: bytes,
+    kinds: type[Header] | UnionType,
+    name: str = "the file",
+    remedy: str = "make it again",
+) -> tuple[Header, dict[str, Array]]:
     """Header and arrays of a file's content; `kinds` is a struct, or a union of structs."""
     metadata, arrays = _unpacked(content, name, remedy)
     if _FIELD not in metadata:
@@ -93,7 +105,7 @@ def decode(
                 f"{name}: has format version {envelope.format_version}, this release reads "
                 f"{FORMAT_VERSION}; use the release that wrote it ({envelope.version[:20]})"
             )
-        header: HeaderKind = msgspec.json.decode(envelope.content, type=kinds)
+        header: Header = msgspec.json.decode(envelope.content, type=kinds)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         why = "is nested too deeply" if isinstance(error, RecursionError) else str(error)[:120]
         raise FileFormatError(f"{name}: its header is not understood ({why}); {remedy}") from None
@@ -107,9 +119,17 @@ def write(path: str | Path, header: Header, arrays: Mapping[str, Array] | None =
         temporary.write_bytes(content)
 
 
+@overload
 def read(
-    path: str | Path, kinds: type[HeaderKind], remedy: str = "make it again"
-) -> tuple[HeaderKind, dict[str, Array]]:
+    path: str | Path, kinds: type[HeaderKind], remedy: str = ...
+) -> tuple[HeaderKind, dict[str, Array]]: ...
+@overload
+def read(
+    path: str | Path, kinds: UnionType, remedy: str = ...
+) -> tuple[Header, dict[str, Array]]: ...
+def read(
+    path: str | Path, kinds: type[Header] | UnionType, remedy: str = "make it again"
+) -> tuple[Header, dict[str, Array]]:
     """Header and arrays of a file."""
     try:
         content = Path(path).read_bytes()

@@ -53,7 +53,7 @@ def reached(plan: Any, matrix: np.ndarray) -> float | None:
     """The error of the plan's own strategy; None where rounding of 1e-9 is all that is missed."""
     exact = unit_value(plan, matrix)
     if exact is None:
-        rows = whole_matrix(plan.strategy)
+        rows = whole_matrix(plan.method.strategy)
         back = matrix @ np.linalg.pinv(rows) @ rows
         sizes = np.abs(matrix).max(axis=1)
         assert (np.abs(back - matrix).max(axis=1) <= 1e-9 * sizes).all()
@@ -92,7 +92,7 @@ def attack(seed: int) -> None:
     assert (plan is None) <= (nothing or "double precision" in refusal)
     if plan is None:
         return
-    exact, bound = reached(plan, matrix), plan.planned.bound
+    exact, bound = reached(plan, matrix), plan.proposal.bound
     forecast = plan.forecast()
     if exact is not None and bound is not None:
         assert bound <= exact * (1 + 1e-9)
@@ -149,7 +149,7 @@ def test_a_plan_that_contradicts_its_bound_is_none() -> None:
 
     plan = nw.plan("prefix:6", Privacy(rho=0.5))
     with pytest.raises(Contradiction, match="contradicts"):
-        replace(plan.planned, bound=2 * plan.planned.value)
-    forged = replace(plan.planned, value=9.0, bound=8.0)
+        replace(plan.proposal, bound=2 * plan.proposal.value)
+    forged = replace(plan.proposal, value=9.0, bound=8.0)
     with pytest.raises(Contradiction, match="contradicts"):
-        replace(plan, planned=forged).forecast()
+        replace(plan, proposal=forged).forecast()

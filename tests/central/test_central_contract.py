@@ -20,13 +20,12 @@ from scipy.stats import chi2, norm
 
 import noisewright as nw
 from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.mechanism import Measurement
+from noisewright.central.mechanism import Measurement, Table
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
-from noisewright.planning.make import central_problem
+from noisewright.planning.choice import central_problem
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.source import ByteSource
 from noisewright.workload import workload
 from noisewright.workload.structure import Term, terms
 from oracles.exact_plans import mean
@@ -93,29 +92,29 @@ class Case:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return self.mechanism.strategy.sizes
+        return self.asked.sizes
 
     @cached_property
     def terms(self) -> list[Term]:
         return terms(self.asked.workload, self.sizes)
 
-    def measure(self, histogram: np.ndarray, source: ByteSource) -> Measurement:
+    def counts(self, histogram: np.ndarray) -> dict[Table, np.ndarray]:
         cells = histogram.reshape(self.sizes)
         counts = {}
         for table in self.mechanism.tables:
             others = tuple(i for i in range(len(self.sizes)) if i not in table.attributes)
             counts[table] = cells.sum(axis=others).ravel()
-        return self.mechanism.measure(counts, source)
+        return counts
+
+    def measure(self, histogram: np.ndarray) -> list[np.ndarray]:
+        return self.mechanism.exact(self.counts(histogram))
 
     @cached_property
     def columns(self) -> list[list[list[int]]]:
         """What one person in each cell adds to every measured integer, block by block, exactly."""
         people = np.arange(3, 3 + prod(self.sizes))
-        before = self.measure(people, SeededSource(1)).values
-        after = [
-            self.measure(people + one, SeededSource(1)).values
-            for one in np.eye(len(people), dtype=int)
-        ]
+        before = self.measure(people)
+        after = [self.measure(people + one) for one in np.eye(len(people), dtype=int)]
         return [
             [
                 [int(y) - int(x) for x, y in zip(b, a, strict=True)]
@@ -242,9 +241,9 @@ def test_noise_is_of_the_law_that_is_stated(key: tuple) -> None:
     exact = found.asked.workload.matvec(people)
     std = found.mechanism.accuracy(found.terms).std
     seen = std > 1e-6 * std.max()
-    answers = np.array(
-        [found.mechanism.answer(found.measure(people, source), found.terms) for _ in range(DRAWS)]
-    )
+    mechanism, counts = found.mechanism, found.counts(people)
+    draws = (mechanism.measure(counts, source) for _ in range(DRAWS))
+    answers = np.array([mechanism.answer(drawn, found.terms) for drawn in draws])
     errors = (answers - exact)[:, seen] / std[seen]
     beyond = norm.isf(FALSE_ALARM / 2)
     assert (np.abs(errors.mean(axis=0)) * sqrt(DRAWS) < beyond * 1.5).all()

@@ -128,7 +128,7 @@ def test_conditioning_on_known_answers_is_the_best_linear_estimate() -> None:
     mechanism = cells(Privacy(rho=0.5))
     known = terms(workload("total:4"), (4,))
     inner = mechanism.accuracy([*PREFIX, *known])
-    fitted = Conditioned(inner, 1)
+    fitted = Conditioned(inner, np.array([4]), 4)
     covariance = inner.covariance(np.arange(5))
     gain = covariance[:4, 4] / covariance[4, 4]
     expected = covariance[:4, :4] - np.outer(gain, covariance[4, :4])

@@ -28,7 +28,7 @@ def test_exact_measurements_give_exact_answers(name: str) -> None:
     strategy = interaction_strategy(split, sizes, 2).strategy
     x = np.random.default_rng(3).integers(0, 1000, size=sizes)
     measured = strategy.measure(
-        lambda table: x.sum(axis=tuple(i for i in range(x.ndim) if i not in table))
+        {t: x.sum(axis=tuple(i for i in range(x.ndim) if i not in t)) for t in strategy.tables}
     )
     answers = np.concatenate([strategy.term_answers(term, measured) for term in split])
     np.testing.assert_allclose(answers, asked.dense() @ x.ravel(), rtol=1e-9, atol=1e-6)

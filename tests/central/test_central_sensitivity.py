@@ -114,7 +114,7 @@ def test_rows_of_different_weights(neighbours: str) -> None:
     if neighbours == "add-remove":
         assert found <= truth * (1 + 1e-6)
     x = np.random.default_rng(0).integers(0, 50, size=(3, 4))
-    measured = strategy.measure(lambda t: x.sum(axis=tuple({0, 1} - set(t))))
+    measured = strategy.measure({t: x.sum(axis=tuple({0, 1} - set(t))) for t in strategy.tables})
     scaled = [v / b.noise for v, b in zip(measured, WEIGHTED, strict=True)]
     np.testing.assert_allclose(np.concatenate(scaled), matrix @ x.ravel(), rtol=1e-12)
 

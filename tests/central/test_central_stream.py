@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.stream import Stream, StreamPlan, plan_stream, sensitivity
+from noisewright.central.stream import Stream, sensitivity
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.norm.prefix import Kind
+from noisewright.planning.stream import StreamPlan, plan_stream
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.source import ByteSource

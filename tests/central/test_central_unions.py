@@ -32,17 +32,19 @@ WAYS = ("residual", "shared-basis", "split")
 def test_errors_are_those_of_brute_force(text: str, way: str) -> None:
     plan = nw.plan(text, ZCDP, mechanism=way)
     w = workload(text).dense()
-    longest = np.linalg.norm(whole_matrix(plan.strategy), axis=0).max()
-    assert longest <= plan.sensitivity <= longest * 1.5
+    longest = np.linalg.norm(whole_matrix(plan.method.strategy), axis=0).max()
+    assert longest <= plan.method.sensitivity <= longest * 1.5
     if way == "split":
-        lengths = np.concatenate([separately(plan.strategy, part) for part in parts_of(text)])
+        lengths = np.concatenate(
+            [separately(plan.method.strategy, part) for part in parts_of(text)]
+        )
     else:
-        a = whole_matrix(plan.strategy)
+        a = whole_matrix(plan.method.strategy)
         reconstruction = w @ np.linalg.pinv(a)
         np.testing.assert_allclose(reconstruction @ a, w, atol=1e-6)
         lengths = np.linalg.norm(reconstruction, axis=1)
     # The grid is so fine that rounding of the noise does not show.
-    np.testing.assert_allclose(np.sqrt(plan.variances), lengths * plan.law.scale, rtol=1e-5)
+    np.testing.assert_allclose(plan.accuracy.std, lengths * plan.method.law.scale, rtol=1e-5)
 
 
 def parts_of(text: str) -> list[np.ndarray]:
@@ -70,11 +72,11 @@ def test_values_are_ordered_as_they_must_be(text: str, error: str) -> None:
     best = factorize(text, norm=norm)
     found = {way: nw.plan(text, ZCDP, error=error, mechanism=way) for way in WAYS}
     for plan in found.values():
-        assert plan.planned.value >= best.lower_bound * (1 - 1e-9)
-        bound = plan.planned.bound
+        assert plan.proposal.value >= best.lower_bound * (1 - 1e-9)
+        bound = plan.proposal.bound
         assert bound is None or bound <= best.value * (1 + 1e-9)
     if error == "rmse":  # interactions are a special case of rows with weights of their own
-        residual, shared = found["residual"].planned, found["shared-basis"].planned
+        residual, shared = found["residual"].proposal, found["shared-basis"].proposal
         assert shared.value <= residual.value * (1 + 1e-3)
     automatic = nw.plan(text, ZCDP, error=error)
     assert automatic.achieved <= min(plan.achieved for plan in found.values()) * (1 + 1e-9)
@@ -118,7 +120,7 @@ def test_a_plan_survives_its_file_and_releases(way: str, tmp_path: object) -> No
     plan = nw.plan(UNIONS["with totals"], ZCDP, mechanism=way)
     plan.save(path)
     again = nw.load(path)
-    np.testing.assert_array_equal(again.variances, plan.variances)
+    np.testing.assert_array_equal(again.accuracy.variance, plan.accuracy.variance)
     counts = np.random.default_rng(0).integers(0, 30, size=15)
     released = again.release(counts)
     errors = (released.answers - workload(UNIONS["with totals"]).matvec(counts)) / released.std

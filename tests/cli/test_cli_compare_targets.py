@@ -21,7 +21,8 @@ def test_compare_prints_json_rows_and_a_table() -> None:
     assert code == 0
     rows = json.loads(out)
     figures = {"mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds"}
-    assert figures == set(rows[0])
+    assert figures | {"errors"} == set(rows[0])
+    assert {row["errors"] for row in rows} == {"exact"}
     assert rows[0]["rmse"] <= rows[-1]["rmse"]
     code, out, _ = run("compare", "prefix:8", "--epsilon", "1")
     assert code == 0

@@ -10,16 +10,17 @@ from scipy.optimize import nnls
 from scipy.stats import binom
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.conditions import check_agreement, condition, fixes_total
-from noisewright.estimate.intervals import simultaneous_multiplier
+from noisewright.estimate.accuracy import Accuracy, Conditioned
+from noisewright.estimate.conditions import check_agreement, fixes_total
+from noisewright.estimate.intervals import normal_multiplier, simultaneous_multiplier
 from noisewright.estimate.nonnegative import (
     Facts,
     nonnegative_histogram,
     project_to_total,
     whole_numbers,
 )
-from noisewright.estimate.quantiles import monotone_counts, quantiles
 from noisewright.workload import workload
+from noisewright.workload.quantiles import monotone_counts, quantiles
 
 ARRAYS = st.lists(st.floats(-50, 50), min_size=1, max_size=12).map(np.array)
 
@@ -114,6 +115,26 @@ def test_whole_numbers_refuse_what_cannot_be() -> None:
     assert whole_numbers(np.array([0.2, 0.3]), total=5).sum() == 5
 
 
+class Known(Accuracy):
+    """Gaussian errors of a given covariance."""
+
+    def __init__(self, matrix: np.ndarray) -> None:
+        self.matrix = matrix
+
+    @property
+    def variance(self) -> np.ndarray:
+        return np.diag(self.matrix)
+
+    def covariance(self, chosen: np.ndarray) -> np.ndarray:
+        return self.matrix[:, chosen]
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.multivariate_normal(np.zeros(len(self.matrix)), self.matrix, size=count)
+
+    def multiplier(self, level: float) -> float:
+        return normal_multiplier(level)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_conditioning_is_the_gaussian_formula(seed: int) -> None:
@@ -125,16 +146,14 @@ def test_conditioning_is_the_gaussian_formula(seed: int) -> None:
     x = rng.integers(0, 9, size=4)
     numbers = [1, 4]
     declared = w[numbers] @ x
-    found = condition(
-        answers, np.diag(covariance), covariance[:, numbers], numbers, w[numbers], declared
-    )
-    np.testing.assert_allclose(found.answers[numbers], declared, atol=1e-9)
-    assert (found.std[numbers] == 0).all()
-    assert (found.std <= np.sqrt(np.diag(covariance)) + 1e-9).all()
-    if np.linalg.matrix_rank(w[numbers]) == 2:
-        own = np.linalg.inv(covariance[np.ix_(numbers, numbers)])
-        expected = answers + covariance[:, numbers] @ own @ (declared - answers[numbers])
-        np.testing.assert_allclose(found.answers, expected, atol=1e-6)
+    fitted = Conditioned(Known(covariance), np.array(numbers), 6)
+    better = fitted.correct(answers, declared)
+    np.testing.assert_allclose(better[numbers], declared, atol=1e-9)
+    assert (fitted.std[numbers] == 0).all()
+    assert (fitted.std <= np.sqrt(np.diag(covariance)) + 1e-9).all()
+    own = np.linalg.inv(covariance[np.ix_(numbers, numbers)])
+    expected = answers + covariance[:, numbers] @ own @ (declared - answers[numbers])
+    np.testing.assert_allclose(better, expected, atol=1e-6)
 
 
 def test_contradicting_conditions_are_refused() -> None:

@@ -79,7 +79,7 @@ def unit_value(plan: Any, matrix: np.ndarray) -> float | None:
 
     Under replaced people the total is public: only differences from the last cell count.
     """
-    rows = measured_rows(plan.strategy)
+    rows = measured_rows(plan.method.strategy)
     wanted = [[Fraction(float(x)) for x in query] for query in matrix]
     if plan.privacy.neighbours == "replace-one":
         rows, wanted = ([[x - row[-1] for x in row] for row in part] for part in (rows, wanted))

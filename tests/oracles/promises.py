@@ -104,11 +104,11 @@ def _check_vectors(strategy: Any, privacy: Any) -> None:
 
 def check_central(plan: Any) -> bool:
     """Assert that noise hides any one person's change of all measured integers."""
-    strategy, sizes = plan.strategy, plan.strategy.sizes
+    strategy, sizes = plan.method.strategy, plan.method.strategy.sizes
     if prod(sizes) > 64 or strategy.measurements > 4096:
         return False
-    scales = [Fraction(law.scale) for law in strategy.laws(plan.law)]
-    laplace = {law.law for law in strategy.laws(plan.law)} == {"discrete-laplace"}
+    scales = [Fraction(law.scale) for law in strategy.laws(plan.method.law)]
+    laplace = {law.law for law in strategy.laws(plan.method.law)} == {"discrete-laplace"}
     order = 1 if plan.privacy.kind == "pure" else 2
     assert laplace == (order == 1)
     people = [_measured(strategy, cell) for cell in product(*(range(n) for n in sizes))]
@@ -160,6 +160,6 @@ def _check_measured(plan: Any, people: list[list[list[int]]]) -> None:
         first, second = (int(i) for i in rng.integers(len(people), size=2))
         counts = np.zeros(len(people), dtype=np.int64)
         np.add.at(counts, [first, second], 1)
-        measured = plan.strategy.measure(plan._marginals(counts, None))
+        measured = plan.method.exact(plan.counts(counts))
         for block, u, v in zip(measured, people[first], people[second], strict=True):
             assert [int(m) for m in block] == [a + b for a, b in zip(u, v, strict=True)]

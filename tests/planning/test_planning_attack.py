@@ -28,9 +28,10 @@ from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.vector.codebook import Codebook
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local import LocalPlan
-from noisewright.planning.plan_files import _read, load, write_plan
+from noisewright.planning.plan_files import load
 from noisewright.workload import workload
 from oracles.forgery import forged
+from oracles.plan_parts import read_parts, write_parts
 from oracles.promises import check_central, check_local
 
 DOMAIN = Domain([Categorical("sex", ["F", "M"]), Categorical("size", ["S", "M", "L"])])
@@ -123,16 +124,15 @@ def attack(name: str, count: int, folder: Path) -> tuple[int, int]:
     """Numbers of edited plans that could be used, and of those checked to the last chance."""
     file = folder / "plan.nw"
     plans()[name].save(file)
-    header, arrays = _read(file)
+    header, arrays = read_parts(file)
     check = check_central if name in CENTRAL else check_local
     assert check(load(file))
     rng = np.random.default_rng(crc32(name.encode()))
     loaded = checked = 0
     for number in range(count):
         changed, beside = forged(header, arrays, rng)
-        model = changed.pop("model", "local")
         try:
-            write_plan(file, model, changed, beside)
+            write_parts(file, changed, beside)
             whole = check(load(file))  # a plan that loads may still refuse before any data is read
             loaded, checked = loaded + 1, checked + whole
         except NoisewrightError:

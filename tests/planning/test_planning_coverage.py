@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 from test_planning_release import repeated
 
-from noisewright.planning.make import plan
+from noisewright import plan
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Identity, Marginals, Prefix, Workload, workload
 

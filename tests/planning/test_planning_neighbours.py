@@ -46,13 +46,13 @@ BUDGETS: list[dict[str, float]] = [{"epsilon": 0.7}, {"epsilon": 1, "delta": 1e-
 def measured(plan: CentralPlan, people: list[dict[str, str | None]]) -> list[Any]:
     assert plan.domain is not None
     columns = {n: pa.array([p[n] for p in people], pa.string()) for n in plan.domain.names}
-    blocks = plan.strategy.measure(plan._marginals(pa.table(columns), None))
+    blocks = plan.method.exact(plan.counts(pa.table(columns)))
     return [block.astype(object) for block in blocks]
 
 
 def spent(plan: CentralPlan, before: list[Any], after: list[Any]) -> float:
     """The share of the budget by which these two measurements can be told apart, exactly."""
-    scales = [Fraction(law.scale) for law in plan.strategy.laws(plan.law)]
+    scales = [Fraction(law.scale) for law in plan.method.strategy.laws(plan.method.law)]
     order = 1 if plan.privacy.kind == "pure" else 2
     moved = sum(
         Fraction(int((abs(a - b) ** order).sum())) / scale**order

@@ -11,7 +11,7 @@ import pytest
 import noisewright as nw
 from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.errors import TooLarge
-from noisewright.planning.postprocess import check_steps
+from noisewright.planning.postprocess import Steps, check_steps
 from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
 
@@ -56,9 +56,9 @@ def answers(release: Release) -> dict[str, dict[str, float]]:
 def test_every_level_adds_up(neighbours: str, steps: dict[str, bool]) -> None:
     questions = nw.Workload.from_spec({"queries": ASKED}, DOMAIN)
     plan = nw.plan(questions, Privacy(rho=0.2, neighbours=neighbours))
-    assert not plan.strategy.separate
+    assert not plan.method.strategy.separate
     released = plan.release(people(3000))
-    done = nw.post_process(plan, released, **steps) if steps else released
+    done = nw.post_process(released, **steps) if steps else released
     found = answers(done)
     total = found["total"]["total"]
     assert sum(found["region"].values()) == pytest.approx(total, abs=1e-4)
@@ -101,11 +101,11 @@ def test_domains_too_large_for_one_histogram_are_fitted_table_by_table() -> None
     asked = [*pairs, {"marginal": ["a0"]}, {"total": True}]
     plan = nw.plan(nw.Workload.from_spec({"queries": asked}, domain), Privacy(rho=0.1))
     released = plan.release(table)
-    fit = answers(nw.post_process(plan, released, non_negative=True))
+    fit = answers(nw.post_process(released, non_negative=True))
     for label, value in fit["a0"].items():
         parts = sum(v for k, v in fit["a0 × a5"].items() if k.startswith(f"{label},"))
         assert parts == pytest.approx(value, abs=1e-2)
-    done = nw.post_process(plan, released, integer=True)
+    done = nw.post_process(released, integer=True)
     assert done.answers.min() >= 0
     np.testing.assert_array_equal(done.answers, np.rint(done.answers))
     totals = {round(sum(part.values())) for part in answers(done).values()}
@@ -119,4 +119,4 @@ def test_domains_too_large_for_one_histogram_are_fitted_table_by_table() -> None
 def test_a_single_table_too_large_to_fit_is_refused_before_anything_is_spent() -> None:
     plan = nw.plan("identity:1024*identity:1025", Privacy(rho=0.1))
     with pytest.raises(TooLarge, match="smaller tables"):
-        check_steps(plan, non_negative=True)
+        check_steps(plan, Steps(non_negative=True))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from noisewright import plan
+from noisewright.central.mechanism import Measurement
 from noisewright.errors import InvalidParameter
-from noisewright.planning.make import plan
-from noisewright.planning.postprocess import covariance_with, post_process
+from noisewright.planning.postprocess import post_process
 from noisewright.privacy.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
@@ -21,7 +22,7 @@ def test_fitted_answers_are_consistent_non_negative_whole_numbers(text: str) -> 
     p = plan(text, Privacy(rho=0.02))
     x = np.random.default_rng(0).integers(0, 5, p.workload.size)
     raw = p._release(x, None, SeededSource(1))
-    fitted = post_process(p, raw, integer=True)
+    fitted = post_process(raw, integer=True)
     assert fitted.answers.min() >= 0
     np.testing.assert_array_equal(fitted.answers, np.rint(fitted.answers))
     w = p.workload.dense()
@@ -44,7 +45,7 @@ def test_intervals_still_cover_after_all_steps() -> None:
     hits, joint = np.zeros(6), 0
     for _ in range(trials):
         done = post_process(
-            p, p._release(x, None, source), invariants={"[0..5]": 15}, non_negative=True
+            p._release(x, None, source), invariants={"[0..5]": 15}, non_negative=True
         )
         (low, high), (low_all, high_all) = done.intervals.each, done.intervals.all
         hits += (low - 1e-9 <= truth) & (truth <= high + 1e-9)
@@ -66,13 +67,13 @@ def test_declared_values_leave_intervals_that_hold_all_at_once(
     x = np.random.default_rng(0).integers(0, 50, 64)
     truth, labels, trials = np.cumsum(x), p.labels(), 4000
     source = SeededSource(4)
-    laws = zip(p.strategy.blocks, p.strategy.laws(p.law), strict=True)
-    errors = p.answer([law.sample((block.rows, trials), source) for block, law in laws])
-    covariance = covariance_with(p, list(range(64)))
+    laws = zip(p.method.strategy.blocks, p.method.strategy.laws(p.method.law), strict=True)
+    drawn = [law.sample((block.rows, trials), source) for block, law in laws]
+    errors = p.noisy(Measurement(tuple(drawn)))
+    covariance = p.accuracy.covariance(np.arange(64))
     for known in (range(3, 63, 4), range(32, 33)):
         numbers = list(known)
         done = post_process(
-            p,
             p._release(x, None, source),
             invariants={labels[k]: float(truth[k]) for k in numbers},
         )
@@ -91,7 +92,7 @@ def test_kept_answers_are_covered_all_at_once() -> None:
     x[:3] = 1000
     source, trials, held, kept_cells = SeededSource(8), 400, 0, 0
     for _ in range(trials):
-        done = post_process(p, p._release(x, None, source), suppress=0.4)
+        done = post_process(p._release(x, None, source), suppress=0.4)
         kept = np.isfinite(done.answers)
         kept_cells += int(kept.sum()) - 3
         low, high = (end[kept] for end in done.intervals.each)
@@ -107,13 +108,13 @@ def test_values_that_nothing_can_have_are_refused(value: object) -> None:
     p = plan("prefix:6+identity:6", SWAP)
     raw = p._release(np.arange(6), None, SeededSource(3))
     with pytest.raises(InvalidParameter, match="invariants="):
-        post_process(p, raw, invariants={"[0..1]": value})  # type: ignore[dict-item]
+        post_process(raw, invariants={"[0..1]": value})  # type: ignore[dict-item]
 
 
 def test_declared_values_are_kept_and_help() -> None:
     p = plan("prefix:6", SWAP)
     raw = p._release(np.arange(6), None, SeededSource(3))
-    done = post_process(p, raw, invariants={"[0..5]": 15, "[0]": 0})
+    done = post_process(raw, invariants={"[0..5]": 15, "[0]": 0})
     assert done.answers[5] == 15
     assert done.answers[0] == 0
     assert done.std[[0, 5]].tolist() == [0, 0]
@@ -124,7 +125,7 @@ def test_declaring_a_total_that_is_public_anyway_changes_nothing() -> None:
     p = plan("marginals:3x2x4:<=2", SWAP, mechanism="residual")
     x = np.arange(24)
     raw = p._release(x, None, SeededSource(3))
-    done = post_process(p, raw, invariants={"total": float(x.sum())})
+    done = post_process(raw, invariants={"total": float(x.sum())})
     np.testing.assert_allclose(done.answers, raw.answers, atol=0.5)
 
 
@@ -133,35 +134,35 @@ def test_declaring_a_total_that_is_public_anyway_changes_nothing() -> None:
 def test_covariances_have_the_variances_on_their_diagonal(text: str, privacy: Privacy) -> None:
     p = plan(text, privacy)
     everything = list(range(p.workload.queries))
-    full = covariance_with(p, everything)
-    np.testing.assert_allclose(np.diagonal(full), p.variances, rtol=1e-7)
+    full = p.accuracy.covariance(np.array(everything))
+    np.testing.assert_allclose(np.diagonal(full), p.accuracy.variance, rtol=1e-7)
     assert np.linalg.eigvalsh(full).min() > -1e-7 * full.max()
 
 
 def test_uncertain_answers_are_suppressed() -> None:
     p = plan("identity:3", Privacy(rho=0.5))
     raw = p._release(np.array([0, 1000, 5]), None, SeededSource(2))
-    done = post_process(p, raw, suppress=0.1)
+    done = post_process(raw, suppress=0.1)
     assert np.isnan(done.answers[0])
     assert done.answers[1] == raw.answers[1]
     frame = done.to_arrow().to_pylist()
     assert frame[0]["answer"] is None
     assert frame[0]["lower"] is None
     with pytest.raises(InvalidParameter, match="suppress"):
-        post_process(p, raw, suppress=-1)
+        post_process(raw, suppress=-1)
 
 
 def test_impossible_declarations_are_refused() -> None:
     p = plan("prefix:6+identity:6", SWAP)
     raw = p._release(np.arange(6), None, SeededSource(3))
     with pytest.raises(InvalidParameter, match="contradict"):
-        post_process(p, raw, invariants={"[0..1]": 5, "[0]": 1, "[1]": 1})
+        post_process(raw, invariants={"[0..1]": 5, "[0]": 1, "[1]": 1})
     with pytest.raises(InvalidParameter, match="no query"):
-        post_process(p, raw, invariants={"nobody": 5})
+        post_process(raw, invariants={"nobody": 5})
     private = plan("prefix:6", Privacy(rho=0.05))
     other = private._release(np.arange(6), None, SeededSource(3))
     with pytest.raises(InvalidParameter, match="number of people"):
-        post_process(private, other, invariants={"[0..5]": 15})
+        post_process(other, invariants={"[0..5]": 15})
 
 
 def test_the_command_line_checks_before_it_spends(tmp_path) -> None:
@@ -196,14 +197,14 @@ def test_steps_after_steps_keep_the_intervals_that_held() -> None:
     """Fitted answers are biased: intervals stay about the unbiased ones, widened, never moved."""
     p = plan("prefix:6", Privacy(rho=0.5))
     raw = p._release(np.array([0, 0, 3, 0, 0, 1]), None, SeededSource(4))
-    once = post_process(p, raw, non_negative=True)
-    twice = post_process(p, once, integer=True)
+    once = post_process(raw, non_negative=True)
+    twice = post_process(once, integer=True)
     for before, after in zip(once.intervals.each, twice.intervals.each, strict=True):
         moved = before != after
         np.testing.assert_array_equal(after[moved], twice.answers[moved])
     assert (twice.intervals.each[0] <= once.intervals.each[0]).all()
     with pytest.raises(InvalidParameter, match="before other steps"):
-        post_process(p, once, invariants={p.labels()[0]: 0.0})
-    hidden = post_process(p, raw, suppress=0.1)
+        post_process(once, invariants={p.labels()[0]: 0.0})
+    hidden = post_process(raw, suppress=0.1)
     with pytest.raises(InvalidParameter, match="left out"):
-        post_process(p, hidden, integer=True)
+        post_process(hidden, integer=True)

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from noisewright import plan
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.make import plan
-from noisewright.planning.plan_files import _read, load, write_plan
+from noisewright.planning.plan_files import load
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import guarantee
 from noisewright.workload import Workload
+from oracles.plan_parts import read_parts, write_parts
 
 APPROXIMATE = Privacy(epsilon=1, delta=1e-9)
 REPLACE_ONE = Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")
@@ -27,9 +28,9 @@ REPLACE_ONE = Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")
 def edited(file: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> CentralPlan:
     """The plan in a file after someone has edited it and written a matching digest."""
     plan("marginals:3x2:<=2", APPROXIMATE).save(file)
-    header, arrays = _read(file)
+    header, arrays = read_parts(file)
     change(header, arrays)
-    write_plan(file, header.pop("model"), header, arrays)
+    write_parts(file, header, arrays)
     loaded = load(file)
     assert isinstance(loaded, CentralPlan)
     return loaded
@@ -50,12 +51,14 @@ def test_the_noise_of_an_edited_plan_still_keeps_its_promise(tmp_path: Path, cha
     """Nothing in a file says how much noise to draw: it follows from what will be measured."""
     made = edited(tmp_path / "p.nw", change)
     moved = Fraction(0)
-    for block, law in zip(made.strategy.blocks, made.strategy.laws(made.law), strict=True):
+    for block, law in zip(
+        made.method.strategy.blocks, made.method.strategy.laws(made.method.law), strict=True
+    ):
         column = 1
         for factor in block.factors:
             column *= int((factor.astype(object) ** 2).sum(axis=0).max())
         moved += column * (block.multiplier / Fraction(law.scale)) ** 2
-    unit = replace(made.law, scale=1.0)
+    unit = replace(made.method.law, scale=1.0)
     kept = guarantee(unit, l2=float(moved) ** 0.5 * (1 - 1e-12), delta=1e-9)
     assert kept.epsilon is not None
     assert kept.epsilon <= 1
@@ -112,7 +115,7 @@ def test_answers_are_never_written_without_what_was_spent(tmp_path: Path) -> Non
 def test_nothing_is_called_best_for_neighbours_it_was_not_planned_for() -> None:
     made = plan("marginals:3x2:<=2", APPROXIMATE)
     assert made.status.startswith("best linear strategy")
-    other = replace(made, privacy=REPLACE_ONE)
+    other = made.at(REPLACE_ONE)
     assert other.summary()["ratio"] is None
     assert other.summary()["status"].startswith("planned for add-remove")
 

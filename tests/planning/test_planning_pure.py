@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from test_planning_release import repeated
 
+from noisewright import plan
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.make import plan
 from noisewright.planning.targets import Target, fit_budget, with_budget
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Marginals, Workload, workload
@@ -49,9 +49,9 @@ def exact_share(made: CentralPlan, cell: int, other: int | None = None) -> Fract
     x[cell] = 1
     if other is not None:
         y[other] = 1
-    moved = zip(*(made.strategy.measure(made._marginals(h, None)) for h in (x, y)), strict=True)
+    moved = zip(*(made.method.exact(made.counts(h)) for h in (x, y)), strict=True)
     lengths = [int(abs(a.astype(object) - b).sum()) for a, b in moved]
-    scales = [Fraction(law.scale) for law in made.strategy.laws(made.law)]
+    scales = [Fraction(law.scale) for law in made.method.strategy.laws(made.method.law)]
     spent = sum(length / scale for length, scale in zip(lengths, scales, strict=True))
     return Fraction(spent) / Fraction(made.privacy.epsilon)
 
@@ -78,11 +78,11 @@ def test_replacing_a_person_spends_no_more_than_the_budget(name: str) -> None:
 @pytest.mark.parametrize("name", ["sums of cells", "merged cells", "few queries", "tree"])
 def test_one_block_on_one_axis_has_the_tight_replace_one_sensitivity(name: str) -> None:
     made = planned(name, "replace-one")
-    (block,) = made.strategy.blocks
+    (block,) = made.method.strategy.blocks
     columns = block.factors[0].T.astype(object)
     largest = max(int(abs(a - b).sum()) for a in columns for b in columns)
     scale = Fraction(block.multiplier) / Fraction(block.noise)
-    assert made.sensitivity == pytest.approx(float(largest * scale), rel=1e-12)
+    assert made.method.sensitivity == pytest.approx(float(largest * scale), rel=1e-12)
 
 
 MOVED = ("sums of cells", "cells", "attributes at once", "tables", "few queries")
@@ -100,7 +100,7 @@ def test_releases_have_the_variance_forecast_and_no_bias(name: str, neighbours: 
     # A sum of Laplace errors has kurtosis at most 6, so the sample variance has relative deviation
     # at most √(5/N). Six deviations each way for at most 2,200 queries a case: false alarms of the
     # whole test below 1e-4, heavier tails of squares included.
-    expected = made.variances
+    expected = made.accuracy.variance
     seen = expected > 0
     assert (np.abs(errors[:, ~seen]) < 1e-6).all()
     spread = errors[:, seen].var(axis=0) / expected[seen]

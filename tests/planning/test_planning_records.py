@@ -13,10 +13,9 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
-from noisewright import files
+from noisewright import files, plan
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter
-from noisewright.planning.make import plan
 from noisewright.planning.postprocess import post_process
 from noisewright.planning.release import Release, metadata_path
 from noisewright.privacy.budget import Privacy
@@ -79,7 +78,7 @@ def test_the_record_covers_the_answers_wherever_a_rerun_is_killed(
         first = LARGE.release(COUNTS)
         first.write(path)
         again = rerun == "release"
-        second = SMALL.release(COUNTS) if again else post_process(LARGE, first, integer=True)
+        second = SMALL.release(COUNTS) if again else post_process(first, integer=True)
         with monkeypatch.context() as patch:
             kill_at(step, patch)
             try:
@@ -129,7 +128,7 @@ def test_a_record_grows_by_what_is_new_alone(tmp_path: Path) -> None:
         release.metadata["release"] for release in releases
     ]
     assert len({release.metadata["release"] for release in releases}) == 3
-    fitted = post_process(SMALL, releases[-1], non_negative=True)
+    fitted = post_process(releases[-1], non_negative=True)
     fitted.write(path)
     assert len(recorded(path)) == 4
     assert recorded(path)[-1]["release"] == recorded(path)[-2]["release"]
@@ -139,7 +138,7 @@ def test_a_second_step_keeps_the_record_of_the_first() -> None:
     raw = LARGE.release(COUNTS)
     done = raw
     for steps in ({"non_negative": True}, {"integer": True}, {"suppress": 0.5}):
-        done = post_process(LARGE, done, **steps)
+        done = post_process(done, **steps)
     record = done.metadata["post_processing"]
     told = [entry["steps"] for entry in (*record["history"], record)]
     assert [set(steps) for steps in told] == [

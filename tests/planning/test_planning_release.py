@@ -10,9 +10,11 @@ import pytest
 from scipy.stats import chi2, norm
 
 import noisewright as nw
+from noisewright import plan
+from noisewright.central.mechanism import Measurement
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
-from noisewright.planning.central import CentralPlan, laplace_multiplier
-from noisewright.planning.make import plan
+from noisewright.estimate.intervals import laplace_multiplier
+from noisewright.planning.central import CentralPlan
 from noisewright.planning.plan_files import load
 from noisewright.privacy.budget import Privacy
 from oracles.privacy_oracles import SeededSource
@@ -25,10 +27,11 @@ RELEASES = 2000
 def repeated(p: CentralPlan, x: np.ndarray, seed: int, releases: int = RELEASES) -> np.ndarray:
     """Answers of many releases at once: one exact measurement, fresh noise for each."""
     source = SeededSource(seed)
-    exact = p.strategy.measure(p._marginals(x, None))
-    laws = p.strategy.laws(p.law)
+    exact = p.method.exact(p.counts(x))
+    laws = p.method.strategy.laws(p.method.law)
     noise = [law.sample((len(e), releases), source) for e, law in zip(exact, laws, strict=True)]
-    return p.answer([e[:, None] + n for e, n in zip(exact, noise, strict=True)]).T
+    noisy = (e[:, None] + n for e, n in zip(exact, noise, strict=True))
+    return p.noisy(Measurement(tuple(noisy))).T
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -38,9 +41,9 @@ def test_releases_are_unbiased_with_the_forecast_variance(text: str) -> None:
     x = np.random.default_rng(11).integers(0, 500, size=p.workload.size)
     errors = repeated(p, x, seed=12) - matrix(text) @ x
     alarm = 1e-6 / (2 * p.workload.queries)
-    z = np.sqrt(RELEASES) * errors.mean(axis=0) / np.sqrt(p.variances)
+    z = np.sqrt(RELEASES) * errors.mean(axis=0) / np.sqrt(p.accuracy.variance)
     assert np.abs(z).max() < norm.isf(alarm / 2)
-    ratio = errors.var(axis=0, ddof=1) / p.variances
+    ratio = errors.var(axis=0, ddof=1) / p.accuracy.variance
     band = chi2.ppf([alarm / 2, 1 - alarm / 2], RELEASES - 1) / (RELEASES - 1)
     assert band[0] < ratio.min()
     assert ratio.max() < band[1]
@@ -59,7 +62,7 @@ def test_half_the_noise_would_be_noticed() -> None:
     p = plan("prefix:9", APPROXIMATE)
     x = np.arange(9)
     errors = repeated(p, x, seed=13, releases=300) - np.cumsum(x)
-    assert (errors / 2).var(axis=0).max() < 0.5 * p.variances.min()
+    assert (errors / 2).var(axis=0).max() < 0.5 * p.accuracy.variance.min()
 
 
 def test_a_single_count_has_the_analytic_optimum() -> None:
@@ -76,7 +79,9 @@ def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
     from noisewright.privacy.calibration import guarantee
 
     p = plan("prefix:3*identity:2", privacy)
-    spent = guarantee(p.law, l2=p.sensitivity, delta=privacy.delta, neighbours=privacy.neighbours)
+    spent = guarantee(
+        p.method.law, l2=p.method.sensitivity, delta=privacy.delta, neighbours=privacy.neighbours
+    )
     if privacy.rho is not None:
         assert spent.rho == pytest.approx(privacy.rho, rel=1e-9)
         assert spent.rho <= privacy.rho * (1 + 1e-15)
@@ -102,7 +107,7 @@ def test_plans_come_back_from_files(tmp_path: Path) -> None:
         p = plan(text, APPROXIMATE, error="max" if "prefix" in text else "rmse")
         p.save(tmp_path / "p.nw")
         again = load(tmp_path / "p.nw")
-        assert again.metadata() == p.metadata()
+        assert again.record() == p.record()
         assert again.summary() == p.summary()
         np.testing.assert_array_equal(again.workload.dense(), p.workload.dense())
 
@@ -247,19 +252,19 @@ def test_questions_that_are_no_product_join_those_that_are(privacy: Privacy) -> 
     x = np.random.default_rng(5).integers(0, 9, size=domain.shape)
     errors = repeated(p, x, seed=6) - p.plain_workload.matvec(x.ravel())
     alarm = 1e-6 / (2 * asked.queries)
-    z = np.sqrt(RELEASES) * errors.mean(axis=0) / np.sqrt(p.variances)
+    z = np.sqrt(RELEASES) * errors.mean(axis=0) / np.sqrt(p.accuracy.variance)
     assert np.abs(z).max() < norm.isf(alarm / 2)
     # Laplace errors have heavier tails: their sample variance spreads up to √(5/2) times as much.
-    ratio = errors.var(axis=0, ddof=1) / p.variances
+    ratio = errors.var(axis=0, ddof=1) / p.accuracy.variance
     assert np.abs(ratio - 1).max() < norm.isf(alarm / 2) * np.sqrt(5 / RELEASES)
 
 
 def test_the_number_of_people_is_free_when_people_are_replaced() -> None:
     privacy = Privacy(rho=0.1, neighbours="replace-one")
     p = plan("marginals:3x2x4:<=2", privacy, mechanism="residual")
-    assert np.sqrt(p.variances[0]) < 0.05  # the total comes first
+    assert np.sqrt(p.accuracy.variance[0]) < 0.05  # the total comes first
     x = np.arange(24)
     release = p.release(x)
     assert release.answers[0] == pytest.approx(x.sum(), abs=0.5)
-    spent = [b.change(2, "replace-one") for b in p.strategy.blocks if not b.attributes]
+    spent = [b.change(2, "replace-one") for b in p.method.strategy.blocks if not b.attributes]
     assert spent == [0]

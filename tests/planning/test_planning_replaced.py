@@ -30,18 +30,18 @@ SMALL = [
 @pytest.mark.parametrize("text", SMALL)
 def test_plans_are_certified_and_sensitivities_exact(text: str, error: str) -> None:
     plan = nw.plan(text, REPLACED, error=error)
-    a = whole_matrix(plan.strategy)
+    a = whole_matrix(plan.method.strategy)
     gram = a[[not np.ptp(row) < 1e-12 for row in a]]
     gram = gram.T @ gram
     lengths = np.diagonal(gram)
     truth = np.sqrt((lengths[:, None] + lengths - 2 * gram).max())
-    assert truth * (1 - 1e-12) <= plan.sensitivity <= truth * (1 + 1e-6)
+    assert truth * (1 - 1e-12) <= plan.method.sensitivity <= truth * (1 + 1e-6)
     ratio = plan.forecast().ratio
     assert ratio is not None
     assert 1 <= ratio < 1.001
     best = factorize(text, norm=2 if error == "rmse" else np.inf, neighbours="replace-one")
-    assert plan.planned.bound <= best.value * (1 + 1e-9)
-    assert plan.planned.value >= best.lower_bound * (1 - 1e-9)
+    assert plan.proposal.bound <= best.value * (1 + 1e-9)
+    assert plan.proposal.value >= best.lower_bound * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("mechanism", ["residual", "gaussian-strategy", "split"])
@@ -49,7 +49,7 @@ def test_plans_are_certified_and_sensitivities_exact(text: str, error: str) -> N
 def test_no_bound_exceeds_the_optimum(text: str, mechanism: str) -> None:
     if mechanism == "split" and "+" not in text:
         return
-    planned = nw.plan(text, REPLACED, mechanism=mechanism).planned
+    planned = nw.plan(text, REPLACED, mechanism=mechanism).proposal
     best = factorize(text, norm=2, neighbours="replace-one")
     assert planned.value >= best.lower_bound * (1 - 1e-6)
     if planned.bound is not None:
@@ -76,7 +76,7 @@ def test_the_number_of_people_is_exact_and_free() -> None:
 def test_grids_are_fine_and_the_public_total_is_covered(text: str, epsilon: float) -> None:
     counts = np.arange(nw.workload(text).size)
     plan = nw.plan(text, Privacy(epsilon=epsilon, delta=1e-6, neighbours="replace-one"))
-    laws = zip(plan.strategy.blocks, plan.strategy.laws(plan.law), strict=True)
+    laws = zip(plan.method.strategy.blocks, plan.method.strategy.laws(plan.method.law), strict=True)
     assert all(law.scale > 50 for block, law in laws if block.attributes)
     whole = np.flatnonzero((plan.workload.dense() == 1).all(axis=1))
     for _ in range(40):

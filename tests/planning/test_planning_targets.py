@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import noisewright as nw
+from noisewright import plan
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
-from noisewright.planning.compare import compare_central
-from noisewright.planning.make import plan
+from noisewright.planning.choice import compare_central
 from noisewright.planning.targets import Target, fit_budget, with_budget
 from noisewright.privacy.budget import Privacy
+from noisewright.workload import workload
 
 PLANS = {
     "rho": plan("prefix:8*identity:3", Privacy(rho=1)),
@@ -30,17 +31,17 @@ def test_budget_from_error_and_error_from_budget_are_inverse(name: str, logarith
     made = PLANS[name]
     budget = float(np.exp(logarithm))
     kind = "rho" if made.privacy.rho is not None else "epsilon"
-    error = np.sqrt(with_budget(made, kind, budget).variances.mean())
+    error = np.sqrt(with_budget(made, kind, budget).accuracy.variance.mean())
     found = fit_budget(made, [Target("rmse", float(error))]).plan
     assert getattr(found.privacy, kind) == pytest.approx(budget, rel=1e-6)
-    assert np.sqrt(found.variances.mean()) == pytest.approx(error, rel=1e-6)
+    assert np.sqrt(found.accuracy.variance.mean()) == pytest.approx(error, rel=1e-6)
 
 
 def test_the_binding_target_is_named_and_all_are_met() -> None:
     made = PLANS["approximate"]
     targets = [Target("rmse", 5.0), Target("max", 2.0)]
     fit = fit_budget(made, targets)
-    std = np.sqrt(fit.plan.variances)
+    std = np.sqrt(fit.plan.accuracy.variance)
     assert std.max() <= 2.0 * (1 + 1e-9)
     assert np.sqrt((std**2).mean()) <= 5.0
     assert fit.binding == targets[1]
@@ -79,7 +80,7 @@ def test_impossible_and_empty_targets_are_refused() -> None:
 @pytest.mark.parametrize("privacy", [Privacy(rho=0.5), Privacy(epsilon=1)])
 @pytest.mark.parametrize("text", ["prefix:8", "marginals:3x2x4:<=2", "prefix:4*identity:3"])
 def test_comparisons_list_every_mechanism_best_first(text: str, privacy: Privacy) -> None:
-    rows = compare_central(text, privacy)
+    rows = compare_central(workload(text), privacy)
     assert {row.mechanism for row in rows} == set(CENTRAL)
     planned = [row for row in rows if row.refusal is None]
     assert planned

@@ -20,7 +20,7 @@ ASKED = ["prefix:8", "identity:8", "total:8"]
 
 
 def ratios(plans: tuple[object, ...]) -> list[float]:
-    return [p.sensitivity / p.law.scale for p in plans]
+    return [p.method.sensitivity / p.method.law.scale for p in plans]
 
 
 @settings(max_examples=6, deadline=None)
@@ -57,7 +57,7 @@ def test_chosen_shares_beat_equal_ones_and_follow_importance() -> None:
     equal = nw.plan_together(ASKED, whole, shares=[1 / 3] * 3)
 
     def total(made: object) -> float:
-        return sum(float(p.variances.sum()) for p in made.plans)
+        return sum(float(p.accuracy.variance.sum()) for p in made.plans)
 
     assert total(best) < total(equal)
     rng = np.random.default_rng(0)

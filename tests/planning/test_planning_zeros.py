@@ -10,11 +10,12 @@ from scipy.stats import binom, chi2, norm
 from test_planning_release import repeated
 
 import noisewright as nw
-from noisewright.central.blocks.variance import query_variances
+from noisewright.central.blocks.block_mechanism import _chernoff, _proxy
+from noisewright.central.mechanism import Measurement
 from noisewright.estimate.conditions import tells_total
 from noisewright.planning import impossible as zeros
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.postprocess import check_steps
+from noisewright.planning.postprocess import Steps, check_steps
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.law import NoiseLaw
 from oracles.privacy_oracles import SeededSource
@@ -45,17 +46,21 @@ def test_known_zeros_are_exact_and_help(mechanism: str) -> None:
     empty = [k for k, label in enumerate(labels) if "child" in label and "work = " in label
              and "none" not in label]  # fmt: skip
     assert len(empty) == 2
-    assert with_zeros.variances[empty].max() == 0
-    assert (with_zeros.variances <= without.variances * (1 + 1e-6)).all()
-    assert with_zeros.variances.sum() < 0.98 * without.variances.sum()
+    assert with_zeros.accuracy.variance[empty].max() == 0
+    assert (with_zeros.accuracy.variance <= without.accuracy.variance * (1 + 1e-6)).all()
+    assert with_zeros.accuracy.variance.sum() < 0.98 * without.accuracy.variance.sum()
     errors = repeated(with_zeros, x, seed=3) - with_zeros.plain_workload.matvec(x.ravel())
     np.testing.assert_allclose(errors[:, empty], 0, atol=1e-6)
-    open_ = with_zeros.variances > 0
+    open_ = with_zeros.accuracy.variance > 0
     alarm = 1e-6 / (2 * open_.sum())
-    z = np.sqrt(len(errors)) * errors.mean(axis=0)[open_] / np.sqrt(with_zeros.variances[open_])
+    z = (
+        np.sqrt(len(errors))
+        * errors.mean(axis=0)[open_]
+        / np.sqrt(with_zeros.accuracy.variance[open_])
+    )
     assert np.abs(z).max() < norm.isf(alarm / 2)
     if not pure:
-        ratio = errors.var(axis=0, ddof=1)[open_] / with_zeros.variances[open_]
+        ratio = errors.var(axis=0, ddof=1)[open_] / with_zeros.accuracy.variance[open_]
         band = chi2.ppf([alarm / 2, 1 - alarm / 2], len(errors) - 1) / (len(errors) - 1)
         assert band[0] < ratio.min()
         assert ratio.max() < band[1]
@@ -100,7 +105,7 @@ def test_few_people_in_each_of_many_impossible_cells_are_told_of(mechanism: str)
 
 def contradictions_variance(p: CentralPlan) -> float:
     """Variance of a single cell's estimate before anything is known to be empty."""
-    return float(np.concatenate(query_variances(p.strategy, p.terms, p.law)).max())
+    return float(p.method.accuracy(p.terms).variance.max())
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -113,22 +118,22 @@ def test_declarations_that_hold_raise_no_alarm(mechanism: str) -> None:
     p = made(True, budget(mechanism), mechanism)
     x = np.full((3, 3, 8), 20)
     x[0, 1:] = 0
-    exact = p.strategy.measure(p._marginals(x, None))
+    exact = p.method.exact(p.counts(x))
     source = SeededSource(3)
     for _ in range(300):
-        noisy = [e + n for e, n in zip(exact, p.strategy.draw(p.law, source), strict=True)]
-        assert p.contradictions(noisy, p.law)["impossible"]["contradicted"] == []
+        told = p.contradictions(p.method.measure(p.counts(x), source))
+        assert told["contradicted"] == []
     assert p.domain is not None
-    (_, term), *_ = zeros._testable(p.strategy, p.domain)
+    (_, term), *_ = zeros._testable(p.method, p.domain)
     draws = 20_000
-    laws = p.strategy.laws(p.law)
+    laws = p.method.strategy.laws(p.method.law)
     noise = [
         law.sample((len(e), draws), source).astype(float)
         for e, law in zip(exact, laws, strict=True)
     ]
-    (estimates,) = p.strategy.answers([term], noise)
-    deviations = np.sqrt(query_variances(p.strategy, [term], p.law)[0] * zeros._proxy_ratio(laws))
-    beyond = (estimates > zeros._threshold(p.law, 1e-3) * deviations[:, None]).sum(axis=1)
+    estimates = p.method.answer(Measurement(tuple(noise)), [term])
+    accuracy = p.method.accuracy([term])
+    beyond = (estimates > (accuracy.tail(1e-3) * accuracy.std)[:, None]).sum(axis=1)
     assert beyond.max() <= binom.isf(1e-6 / len(beyond), draws, 1e-3)
 
 
@@ -144,7 +149,7 @@ def test_tails_are_bounded_for_every_law() -> None:
             law = NoiseLaw(name, scale)
             mass = weights / (2 * weights.sum() - weights[0])
             for alarm in (1e-2, 1e-4, 1e-6, 1e-9):
-                bound = zeros._threshold(law, alarm) * np.sqrt(zeros._proxy(law))
+                bound = _chernoff(law, alarm) * np.sqrt(_proxy(law))
                 assert mass[steps > bound].sum() <= alarm
 
 
@@ -179,9 +184,9 @@ def test_what_tells_the_number_of_people_needs_another_promise(
     p = nw.plan(asked, Privacy(rho=1))
     if told:
         with pytest.raises(nw.errors.InvalidParameter, match="number of people"):
-            check_steps(p, invariants=declared)
+            check_steps(p, Steps(invariants=declared))
     else:
-        check_steps(p, invariants=declared)
+        check_steps(p, Steps(invariants=declared))
 
 
 def test_sums_of_nothing_tell_that_cells_are_empty() -> None:

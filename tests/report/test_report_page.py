@@ -79,8 +79,8 @@ def answer_rows(text: str) -> list[list[str]]:
 
 
 def test_intervals_are_those_of_the_release(sparse) -> None:
-    plan, release = sparse
-    shown = nw.post_process(plan, release, non_negative=True)
+    _, release = sparse
+    shown = nw.post_process(release, non_negative=True)
     lower, upper = shown.intervals.each
     assert lower.min() == 0 > (shown.answers - release.halfwidth).min()
     expected = [f"{low:,.1f} … {high:,.1f}" for low, high in zip(lower, upper, strict=True)]
@@ -88,8 +88,8 @@ def test_intervals_are_those_of_the_release(sparse) -> None:
 
 
 def test_bands_of_charts_are_those_of_the_release(sparse, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, release = sparse
-    shown = nw.post_process(plan, release, non_negative=True)
+    _, release = sparse
+    shown = nw.post_process(release, non_negative=True)
     drawn: list[dict[str, float | None]] = []
 
     def record(chart) -> str:
@@ -106,8 +106,8 @@ def test_bands_of_charts_are_those_of_the_release(sparse, monkeypatch: pytest.Mo
 
 
 def test_suppressed_answers_are_said_to_be_left_out(sparse) -> None:
-    plan, release = sparse
-    shown = nw.post_process(plan, release, suppress=0.2)
+    _, release = sparse
+    shown = nw.post_process(release, suppress=0.2)
     hidden = np.isnan(shown.answers)
     assert 0 < hidden.sum() < len(hidden)
     text = page(shown)
@@ -119,13 +119,13 @@ def test_suppressed_answers_are_said_to_be_left_out(sparse) -> None:
 
 
 def test_a_release_with_every_answer_left_out_has_a_page(sparse) -> None:
-    plan, release = sparse
-    text = page(nw.post_process(plan, release, suppress=1e-9))
+    _, release = sparse
+    text = page(nw.post_process(release, suppress=1e-9))
     assert "nan" not in text.lower()
     assert {row[2] for row in answer_rows(text)} == {"left out"}
 
 
 def test_the_truth_is_held_against_the_intervals_of_the_release(sparse) -> None:
-    plan, release = sparse
-    shown = nw.post_process(plan, release, non_negative=True)
+    _, release = sparse
+    shown = nw.post_process(release, non_negative=True)
     assert "100.0% of the true counts lie in their own" in page(shown, shown.intervals.each[0])

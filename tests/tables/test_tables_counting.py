@@ -20,6 +20,8 @@ from noisewright.errors import DomainError, FileFormatError, InvalidParameter, T
 from noisewright.tables import engine
 from noisewright.tables.engine import DuckDBCounter
 from noisewright.tables.relations import connect
+from noisewright.workload.measures import COUNT, CentredSum
+from noisewright.workload.spec import summed
 
 DOMAIN = Domain(
     [
@@ -119,10 +121,17 @@ def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
         units = np.rint(frame["income"].clip(-10, 90.5) / 0.01).where(kept, 0).astype(np.int64)
         for source in (frame, tmp_path / "table.csv"):
             subsets: list[tuple[str, ...]] = [(), ("sex",)]
-            counts, sums = DuckDBCounter().sums(source, domain, "income", 0.01, subsets)
+            income_units = summed(income, 0.01)
+            wanted = [(subset, m) for m in (COUNT, income_units) for subset in subsets]
+            *counts, total, by_sex = DuckDBCounter().tables(source, domain, wanted)
             counted = DuckDBCounter().marginals(source, domain, subsets)
             assert [c.tolist() for c in counts] == [c.tolist() for c in counted]
-            total, by_sex = sums
+            # Back from twice the value, less the sum of the bounds for everybody.
+            middle = income_units.low + income_units.high
+            total, by_sex = (
+                (centred + middle * count) // 2
+                for centred, count in zip((total, by_sex), counts, strict=True)
+            )
             assert total.tolist() == [units.sum()]
             assert by_sex.tolist() == [units[frame["sex"] == sex].sum() for sex in ("F", "M")]
         assert units.abs().max() <= income.largest_units(0.01) == 9050
@@ -131,15 +140,14 @@ def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
 def test_sums_refuse_what_has_no_bounds() -> None:
     open_ended = Domain([Numeric("x", [0, float("inf")]), Boolean("b")])
     table = pa.table({"x": [1.0], "b": [True]})
-    for value, unit, message in (
-        ("x", 1.0, "must both be declared"),
-        ("x", 0.0, "must be a positive number"),
-        ("b", 1.0, "must be a numeric attribute"),
-    ):
+    for unit, message in ((1.0, "must both be declared"), (0.0, "must be a positive number")):
         with pytest.raises(InvalidParameter, match=message):
-            DuckDBCounter().sums(table, open_ended, value, unit, [()])
+            summed(open_ended["x"], unit)
     with pytest.raises(InvalidParameter, match="must be at least"):
-        DuckDBCounter().sums(table, Domain([Numeric("x", [0, 1e6])]), "x", 1e-6, [()])
+        summed(Numeric("x", [0, 1e6]), 1e-6)
+    forged = CentredSum("b", 1.0, 0, 1)
+    with pytest.raises(InvalidParameter, match="must be a numeric attribute"):
+        DuckDBCounter().tables(table, open_ended, [((), forged)])
 
 
 def test_sparse_marginals_and_awkward_shapes() -> None:

@@ -5,7 +5,8 @@ import pytest
 
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.errors import InvalidParameter
-from noisewright.workload.spec import parse_predicate, questions
+from noisewright.workload.predicate import parse_predicate
+from noisewright.workload.spec import questions
 
 DOMAIN = Domain(
     [

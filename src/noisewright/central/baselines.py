@@ -150,7 +150,7 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
         def plan(problem: CentralProblem) -> Proposal:
             terms, sizes, norm = problem.terms, problem.sizes, problem.norm
             found = strategy(terms, sizes, norm, problem.neighbours, problem.order)
-            return found.proposal(problem.privacy)
+            return found.proposal(problem)
 
         return CentralMechanism(
             noise + suffix,

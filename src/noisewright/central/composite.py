@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from math import isfinite
 from operator import add
 from typing import Any, Self
 
 import numpy as np
 
-from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
-from noisewright.errors import InvalidParameter, OutOfReach
+from noisewright.central.blocks.block_mechanism import StoredBlocks
+from noisewright.central.mechanism import (
+    Counts,
+    Measurement,
+    Mechanism,
+    StoredMechanism,
+    Table,
+    Values,
+)
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
 from noisewright.estimate.accuracy import Accuracy, Indices, Joined
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.shares import split
@@ -35,8 +44,9 @@ class Composite:
     privacy: Privacy
 
     def __post_init__(self) -> None:
-        if len(self.shares) != len(self.members) or not self.members:
-            raise InvalidParameter("shares", self.shares, "must be one per part")
+        positive = all(isfinite(share) and share > 0 for share in self.shares)
+        if len(self.shares) != len(self.members) or not self.members or not positive:
+            raise InvalidParameter("shares", self.shares, "must be positive, one per part")
         measures = [{table.measure for table in member.tables} for member in self.members]
         if any(len(kinds) != 1 for kinds in measures) or len(set.union(*measures)) < len(measures):
             raise InvalidParameter(
@@ -66,6 +76,19 @@ class Composite:
     def tables(self) -> tuple[Table, ...]:
         return tuple(table for member in self.members for table in member.tables)
 
+    @cached_property
+    def unit_noise(self) -> float | None:
+        """That of the part with the least, had it the whole budget."""
+        units = [member.at(self.privacy).unit_noise for member in self.members]
+        return min((unit for unit in units if unit is not None), default=None)
+
+    @property
+    def agrees(self) -> bool:
+        return all(member.agrees for member in self.members)
+
+    def of(self, measure: Measure) -> Self:
+        raise OutOfReach(f"several measurements cannot all be of {measure}")
+
     def at(self, privacy: Privacy) -> Self:
         return replace(self, privacy=privacy)
 
@@ -93,6 +116,11 @@ class Composite:
         for part, (mine, _) in zip(self.parts, self._assigned(terms), strict=True):
             part.check_reach(mine)
 
+    def fits(self, measurement: Measurement) -> bool:
+        return len(measurement.parts) == len(self.parts) and all(
+            part.fits(own) for part, own in zip(self.parts, measurement.parts, strict=True)
+        )
+
     def _assigned(self, terms: Sequence[Term]) -> list[tuple[list[Term], Indices]]:
         """The terms of every part, and where their answers stand among all."""
         mine: list[list[Term]] = [[] for _ in self.members]
@@ -109,4 +137,25 @@ class Composite:
         return [(own, np.concatenate([empty, *at])) for own, at in zip(mine, places, strict=True)]
 
     def record(self) -> dict[str, Any]:
-        return {"parts": [part.record() for part in self.parts]}
+        return {"shares": list(self.shares), "parts": [part.record() for part in self.parts]}
+
+    def packed(self, arrays: dict[str, Values]) -> StoredComposite:
+        packed = [member.packed(arrays) for member in self.members]
+        members = [member for member in packed if isinstance(member, StoredBlocks)]
+        if len(members) < len(packed):
+            raise FileFormatError("some parts of the plan cannot be kept; release it now")
+        return StoredComposite(members, [*self.shares])
+
+
+class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
+    """The members of a composite, and their shares."""
+
+    members: list[StoredBlocks]
+    shares: list[float]
+
+    def unpacked(
+        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+    ) -> Composite:
+        """The composite under this budget."""
+        members = tuple(member.unpacked(arrays, privacy, sizes) for member in self.members)
+        return Composite(members, tuple(self.shares), privacy)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -37,6 +38,10 @@ class Table:
 Counts = Mapping[Table, Integers]
 
 
+class StoredMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by"):
+    """What a file holds of a mechanism beside its arrays: one subclass with a tag for each kind."""
+
+
 @dataclass(frozen=True, eq=False)
 class Measurement:
     """Noisy values, and those of parts where a mechanism has such: all that is kept of the data."""
@@ -60,6 +65,20 @@ class Mechanism(Protocol):
     def tables(self) -> tuple[Table, ...]:
         """The exact tables that a measurement needs, each once."""
 
+    @property
+    def unit_noise(self) -> float | None:
+        """Deviation of the noise at sensitivity one; None where noise has no such unit.
+
+        Bounds on linear strategies are stated in this unit.
+        """
+
+    @property
+    def agrees(self) -> bool:
+        """Whether answers that overlap agree with each other."""
+
+    def of(self, measure: Measure) -> Self:
+        """The same measurement of another measure; may refuse."""
+
     def at(self, privacy: Privacy) -> Self:
         """The same measurement under another budget."""
 
@@ -72,8 +91,14 @@ class Mechanism(Protocol):
     def accuracy(self, terms: Sequence[Term]) -> Accuracy:
         """How wrong these answers are."""
 
+    def fits(self, measurement: Measurement) -> bool:
+        """Whether a measurement, from a file perhaps, has the form of this mechanism's own."""
+
     def check_reach(self, terms: Sequence[Term]) -> None:
         """Refuse, before anything is spent, terms that a measurement does not determine."""
 
     def record(self) -> dict[str, Any]:
         """What is drawn and measured, ready for JSON."""
+
+    def packed(self, arrays: dict[str, Values]) -> StoredMechanism:
+        """All that rebuilds what is measured; arrays go into `arrays` under names of their own."""

@@ -158,10 +158,10 @@ class Candidate:
         value = settled(self.value, self.bound or 0.0, f"strategy ({self.status})")
         object.__setattr__(self, "value", value)
 
-    def proposal(self, privacy: Privacy) -> Proposal:
-        """The strategy under the least noise that keeps `privacy`."""
+    def proposal(self, problem: CentralProblem) -> Proposal:
+        """The strategy under the least noise that keeps the problem's budget."""
         certificate = "none" if self.bound is None else self.certificate
-        mechanism = BlockMechanism(self.strategy, privacy)
+        mechanism = BlockMechanism(self.strategy, problem.privacy, over=problem.sizes)
         return Proposal(
             mechanism, self.value, self.bound, certificate, self.status, self.neighbours
         )

@@ -22,12 +22,14 @@ import numpy as np
 
 from noisewright.central.position import Position
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
-from noisewright.norm.prefix import BAND, Kind, StreamFactorization, stream_factorization
+from noisewright.norm.prefix import Kind, StreamFactorization, stream_factorization
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.noise import SCALE_LIMIT
+from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource
+from noisewright.privacy.spend import Gaussian, Spend
 from noisewright.workload.base import FloatArray
 
 _RATE_BITS = 100  # every rate and gain is a float above 2^-40: exact in this many binary places
@@ -37,13 +39,20 @@ _BATCH = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class StreamPlan:
+class StreamMechanism:
     """A planned stream: a person counts once, at one step, and one person is the neighbour."""
 
     factorization: StreamFactorization
     privacy: Privacy
     law: NoiseLaw
     grid_bits: int
+
+    @property
+    def spend(self) -> Spend:
+        """The ratio of sensitivity to noise, as drawn."""
+        moved = sensitivity(self.factorization, self.grid_bits, self.privacy.neighbours)
+        ratio = float_above(Fraction(moved) / Fraction(self.law.scale))
+        return Spend(self.privacy.neighbours, (Gaussian(ratio),))
 
     @property
     def noise(self) -> float:
@@ -64,10 +73,8 @@ class StreamPlan:
         return Stream(self, None, None if position is None else Position(position))
 
 
-def plan_stream(
-    steps: int, privacy: Privacy, kind: Kind = "column-normalised", *, band: int = BAND
-) -> StreamPlan:
-    """Plan the private running count of a stream of at most `steps` steps."""
+def stream_mechanism(steps: int, privacy: Privacy, kind: Kind, band: int) -> StreamMechanism:
+    """The noise for a stream of at most `steps` steps."""
     if privacy.kind == "pure":
         raise InvalidParameter(
             "privacy", privacy.text(), "has no delta and no rho", "streams need Gaussian noise"
@@ -78,7 +85,7 @@ def plan_stream(
     while bits > 0 and law.scale * 2.0**bits * 4 > SCALE_LIMIT:
         bits -= 1
     law = calibrate(privacy, l2=sensitivity(factorization, bits, privacy.neighbours))
-    return StreamPlan(factorization, privacy, law, bits)
+    return StreamMechanism(factorization, privacy, law, bits)
 
 
 def sensitivity(factorization: StreamFactorization, grid_bits: int, neighbours: str) -> float:
@@ -99,7 +106,7 @@ class Stream:
     """
 
     def __init__(
-        self, plan: StreamPlan, source: ByteSource | None, position: Position | None = None
+        self, plan: StreamMechanism, source: ByteSource | None, position: Position | None = None
     ) -> None:
         self._plan, self._source, self._position = plan, source, position
         self._step = self._claimed = 0
@@ -171,7 +178,7 @@ class Stream:
 class _Buffers:
     """T as geometric sums: one running sum per rate, for the data and for the estimate."""
 
-    def __init__(self, plan: StreamPlan) -> None:
+    def __init__(self, plan: StreamMechanism) -> None:
         rates, gains = plan.factorization.rates.tolist(), plan.factorization.gains.tolist()
         self.rates, self.gains = rates, gains
         self.fixed = [(_fixed(rate), _fixed(gain)) for rate, gain in zip(rates, gains, strict=True)]
@@ -199,7 +206,7 @@ class _Buffers:
 class _Band:
     """T as a band: the last increments and the last estimates."""
 
-    def __init__(self, plan: StreamPlan) -> None:
+    def __init__(self, plan: StreamMechanism) -> None:
         band = plan.factorization.band.tolist()
         self.fixed = [_fixed(c) for c in band]
         self.coefficients = band[1:]

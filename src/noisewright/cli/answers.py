@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +32,6 @@ from noisewright.cli.output import (
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.release import Release
-    from noisewright.planning.sums import SumsPlan
 
 
 @click.command()
@@ -67,8 +67,7 @@ def release(
     OUTPUT adds to the record of what was spent and never replaces it. The options change answers
     after the noise, without reading the table again; the metadata says what that does to intervals.
     """
-    import noisewright as nw
-    from noisewright.planning.postprocess import check_steps
+    from noisewright.planning.postprocess import Steps, apply_steps, check_steps
     from noisewright.planning.released_quantiles import check_quantiles
 
     quantiles = f"{output}.quantiles.csv"
@@ -76,27 +75,24 @@ def release(
     if levels:
         check_output(quantiles, plan_file, table)
     plan = central_plan(plan_file)
-    invariants = dict(map(_invariant, declared))
     # Whatever cannot be done is refused before any budget is spent.
-    check_steps(
-        plan, invariants=invariants, non_negative=non_negative or integer, suppress=suppress
+    steps = Steps(
+        invariants=dict(map(_invariant, declared)),
+        non_negative=non_negative,
+        integer=integer,
+        suppress=suppress,
     )
+    if steps != Steps():
+        check_steps(plan, steps)
     if levels:
         check_quantiles(plan, levels)
     with told_warnings(), progress("counting and adding noise"):
         released = plain = plan.release(table)
-        if non_negative or integer or invariants or suppress is not None:
-            released = nw.post_process(
-                plan,
-                plain,
-                invariants=invariants,
-                non_negative=non_negative,
-                integer=integer,
-                suppress=suppress,
-            )
+        if steps != Steps():
+            released = apply_steps(plain, steps)
         beside = released.write(output)
         if levels:
-            _write_quantiles(plan, plain, levels, quantiles)
+            _write_quantiles(plain, levels, quantiles)
     tell_earlier(spent, beside)
     if as_json:
         print_json({**released.metadata, "answers": output, "metadata": str(beside)})
@@ -118,16 +114,14 @@ def _invariant(text: str) -> tuple[str, float]:
         ) from None
 
 
-def _write_quantiles(
-    plan: CentralPlan, released: Release, levels: tuple[float, ...], path: str
-) -> None:
+def _write_quantiles(released: Release, levels: tuple[float, ...], path: str) -> None:
     import pyarrow as pa
 
     import noisewright as nw
     from noisewright.files import write_table
 
-    rows = nw.release_quantiles(plan, released, levels)
-    write_table(path, pa.Table.from_pylist([row.to_dict() for row in rows]))
+    rows = nw.release_quantiles(released, levels)
+    write_table(path, pa.Table.from_pylist([asdict(row) for row in rows]))
 
 
 @click.command()
@@ -181,14 +175,14 @@ def sums(
         click.echo(f"written to {output}; what was spent: {beside}")
 
 
-def _show_expected(plan: SumsPlan, as_json: bool) -> None:
-    rows = zip(plan.groups.labels(), *(std.tolist() for std in plan.errors), strict=True)
+def _show_expected(plan: CentralPlan, as_json: bool) -> None:
+    errors = plan.table_errors()
     if as_json:
-        names = ("group", "count_std", "sum_std")
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        print_json([error._asdict() for error in errors])
     else:
-        shown = [(group, round(count, 2), round(total, 2)) for group, count, total in rows]
-        print_table("Expected standard errors", ["group", "count", "sum"], shown)
+        known = [error for error in errors if error.rmse == error.rmse]
+        note = "the error of a mean depends on how many people are in its group"
+        print_table("Expected standard errors", ERRORS_BY_TABLE, known, note)
 
 
 @click.command()

@@ -165,10 +165,16 @@ def central_plan(path: str) -> CentralPlan:
     """The plan in a file; one without a curator is refused."""
     import noisewright as nw
     from noisewright.errors import InvalidParameter
+    from noisewright.planning.central import CentralPlan
 
-    plan: CentralPlan = nw.load(path)
-    if plan.model != "central":
-        raise InvalidParameter("plan", path, "has no curator", "use `randomize` and `estimate`")
+    plan = nw.load(path)
+    if not isinstance(plan, CentralPlan):
+        raise InvalidParameter(
+            "plan",
+            path,
+            "has no curator, or is no plan of one release",
+            "without a curator use `randomize` and `estimate`",
+        )
     return plan
 
 
@@ -176,9 +182,10 @@ def local_plan(path: str) -> LocalPlan:
     """The plan in a file; one with a curator is refused."""
     import noisewright as nw
     from noisewright.errors import InvalidParameter
+    from noisewright.planning.local import LocalPlan
 
-    plan: LocalPlan = nw.load(path)
-    if plan.model != "local":
+    plan = nw.load(path)
+    if not isinstance(plan, LocalPlan):
         raise InvalidParameter(
             "plan", path, "has a curator", "use `release`, or plan with --model local"
         )

@@ -164,7 +164,7 @@ def _show_central(made: CentralPlan, output: str | None, binding: str | None) ->
     ]
     if forecast.ratio is not None:
         rows.insert(-1, ("bound for", str(forecast.bound_class)))
-        rows.insert(-1, ("bound by", made.planned.certificate))
+        rows.insert(-1, ("bound by", made.proposal.certificate))
     if binding is not None:
         rows.append(("decided by", binding))
     if output is not None:

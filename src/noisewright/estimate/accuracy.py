@@ -74,6 +74,14 @@ class Accuracy(ABC):
         """Standard deviations that hold so many answers at once, whatever their correlation."""
         return self.multiplier(1 - (1 - level) / answers)
 
+    def tail(self, alarm: float) -> float | None:
+        """Standard deviations that an answer exceeds with probability `alarm` at most, proved.
+
+        Unlike `multiplier` it holds for the very numbers that are drawn, however far out; None
+        where no such bound is known.
+        """
+        return None
+
     @cached_property
     def _joint(self) -> dict[float, float]:
         return {}
@@ -146,57 +154,73 @@ class Joined(Accuracy):
     def multiplier(self, level: float) -> float:
         return max(part.multiplier(level) for part in self.parts)
 
+    def tail(self, alarm: float) -> float | None:
+        tails = [part.tail(alarm) for part in self.parts]
+        known = [tail for tail in tails if tail is not None]
+        return max(known) if len(known) == len(tails) else None
+
 
 @dataclass(frozen=True, eq=False)
 class Conditioned(Accuracy):
-    """The first answers of `inner`, corrected by what its last ones are known to be.
+    """The first `count` answers of `inner`, given the true values of those at the places `known`.
 
-    `known` is the number of answers at the end whose true values are public. The best linear
-    estimate given them adds gain·(truth − answer) for each, and stays linear in the measurement.
+    What is known may be among these answers (declared values) or behind them (impossible cells).
+    The best linear estimate given it stays linear in the measurement.
     """
 
     inner: Accuracy
-    known: int
+    known: Indices
+    count: int
+    exact: Indices | None = None
+    """Places of answers that the known ones repeat, and that are exact with them."""
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
         return self.inner.kind
 
-    @property
-    def _count(self) -> int:
-        return len(self.inner.variance) - self.known
-
     @cached_property
     def _cross(self) -> FloatArray:
-        return self.inner.covariance(np.arange(self._count, self._count + self.known))
+        return self.inner.covariance(self.known)
+
+    @property
+    def _exact(self) -> Indices:
+        """Places of the answers that are themselves known."""
+        return self.known[self.known < self.count] if self.exact is None else self.exact
 
     @cached_property
     def gain(self) -> FloatArray:
         """What one unit of error in each known answer tells about each of the others."""
-        own = self._cross[self._count :]
-        return np.asarray(
-            self._cross[: self._count] @ np.linalg.pinv(own, rcond=1e-10, hermitian=True)
-        )
+        own = self._cross[self.known]
+        gain = self._cross[: self.count] @ np.linalg.pinv(own, rcond=1e-10, hermitian=True)
+        return np.asarray(gain)
 
     def correct(self, answers: FloatArray, truth: FloatArray) -> FloatArray:
-        """All first answers given that the last ones are `truth`."""
-        rest = answers[self._count :] - truth
-        return np.asarray(answers[: self._count] - self.gain @ rest)
+        """The first answers, given that those at the known places are `truth`."""
+        better = answers[: self.count] - self.gain @ (answers[self.known] - truth)
+        inside = self.known < self.count
+        better[self.known[inside]] = truth[inside]
+        return np.asarray(better)
 
     @cached_property
     def variance(self) -> FloatArray:
-        before = self.inner.variance[: self._count]
-        after = before - np.einsum("ij,ij->i", self.gain, self._cross[: self._count])
+        before = self.inner.variance[: self.count]
+        after = before - np.einsum("ij,ij->i", self.gain, self._cross[: self.count])
+        after[self._exact] = 0.0
         # What is left of answers that the known ones determine is rounding.
         return np.where(after > 1e-9 * before, after, 0.0)
 
     def covariance(self, chosen: Indices) -> FloatArray:
-        plain = self.inner.covariance(chosen)[: self._count]
+        plain = self.inner.covariance(chosen)[: self.count]
         return np.asarray(plain - self.gain @ self._cross[chosen].T)
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         errors = self.inner.draw(count, rng)
-        return np.asarray(errors[:, : self._count] - errors[:, self._count :] @ self.gain.T)
+        left = np.asarray(errors[:, : self.count] - errors[:, self.known] @ self.gain.T)
+        left[:, self.variance == 0] = 0.0
+        return left
 
     def multiplier(self, level: float) -> float:
         return self.inner.multiplier(level)
+
+    def bounded_multiplier(self, answers: int, level: float) -> float:
+        return self.inner.bounded_multiplier(answers, level)

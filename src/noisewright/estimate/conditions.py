@@ -2,61 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.workload.base import FloatArray
-
-_ROUNDING = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class Conditioned:
-    """Answers that agree with the declared values, their standard errors, and how they came."""
-
-    answers: FloatArray
-    std: FloatArray
-    places: tuple[int, ...]
-    gain: FloatArray
-
-    def errors(self, before: FloatArray) -> FloatArray:
-        """What is left of errors (queries × draws) that the answers had before."""
-        left = np.asarray(before - self.gain @ before[list(self.places)])
-        left[self.std == 0] = 0.0
-        return left
-
-
-def condition(
-    answers: FloatArray,
-    variances: FloatArray,
-    cross: FloatArray,
-    numbers: Sequence[int],
-    rows: FloatArray,
-    declared: FloatArray,
-) -> Conditioned:
-    """Best linear estimate given that the queries `numbers` have the `declared` values.
-
-    `cross` (all queries × conditions) is the covariance of all answers with the conditioned ones;
-    `rows` holds the conditioned queries over cells, which tell conditions that merely repeat one
-    another from those that contradict.
-    """
-    check_agreement(rows, declared)
-    # An answer without error up to rounding (a public total) tells nothing new.
-    noisy = variances > 1e-13 * variances.max(initial=0.0)
-    kept = [k for k in _independent(rows) if noisy[numbers[k]]]
-    places = [numbers[k] for k in kept]
-    gain = cross[:, kept] @ np.linalg.pinv(cross[np.ix_(places, kept)], rcond=1e-12)
-    better = answers + gain @ (declared[kept] - answers[places])
-    left = variances - np.einsum("ij,ij->i", gain, cross[:, kept])
-    better[list(numbers)] = declared
-    left[list(numbers)] = 0.0
-    # What is left of answers that the declared values determine is rounding.
-    std = np.sqrt(np.where(left > _ROUNDING * variances, left, 0.0))
-    return Conditioned(better, std, tuple(places), gain)
 
 
 def check_agreement(
@@ -112,7 +62,8 @@ def fixes_total(rows: FloatArray) -> bool:
     return bool(np.abs(rows.T @ solution - ones).max(initial=0.0) < 1e-9)
 
 
-def _independent(rows: FloatArray) -> list[int]:
+def independent(rows: FloatArray) -> list[int]:
+    """Numbers of rows that do not repeat the earlier ones."""
     kept: list[int] = []
     for k in range(len(rows)):
         if np.linalg.matrix_rank(rows[[*kept, k]]) > len(kept):

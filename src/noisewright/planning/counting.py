@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
+from noisewright.workload.measures import Measure
 from noisewright.workload.tensor import sum_out
 
 Integers = npt.NDArray[np.int64]
@@ -23,10 +24,10 @@ Table = tuple[int, ...]
 class Counter(Protocol):
     """Reads a table of people: counts of marginal tables, or the cell of every row."""
 
-    def marginals(
-        self, source: Any, domain: Domain, subsets: Sequence[tuple[str, ...]]
+    def tables(
+        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
     ) -> list[Integers]:
-        """Exact counts of each subset of attributes, its cells in C order."""
+        """Exact tables, each a measure over cells of some attributes in C order; one pass."""
 
     def cells(self, source: Any, domain: Domain) -> Iterator[Integers]:
         """The cell of every row, in batches and in the table's order."""

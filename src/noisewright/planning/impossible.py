@@ -1,6 +1,6 @@
 """Impossible cells, declared as public knowledge: estimates conditioned on their being empty.
 
-The strategy measures whole tables; that some of their cells hold nobody is known beforehand. The
+The mechanism measures whole tables; that some of their cells hold nobody is known beforehand. The
 best linear estimate given this knowledge is still linear in the measurements, exact variances and
 all, and it is consistent across tables: no answer is patched by itself.
 """
@@ -14,17 +14,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import brentq
 
-from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.variance import query_variances
-from noisewright.central.gaussian.products import as_one_axis
+from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.domain import Domain
 from noisewright.domain.product import Box
-from noisewright.errors import DeclarationWarning, OutOfReach, shown
-from noisewright.privacy.law import NoiseLaw
-from noisewright.workload import Explicit, OnAttributes
+from noisewright.errors import DeclarationWarning, OutOfReach, TooLarge, shown
+from noisewright.estimate.accuracy import Conditioned
+from noisewright.workload import Explicit
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
 
@@ -34,70 +30,76 @@ _MOST_ENTRIES = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class ZeroFit:
-    """What estimates of impossible cells tell about the answers asked."""
+class Known:
+    """One term per declaration whose cells are known to be empty, and the answers given that."""
 
     terms: tuple[Term, ...]
-    gain: FloatArray
-    reduction: FloatArray
-
-    def correct(
-        self,
-        strategy: BlockStrategy,
-        measured: Sequence[npt.NDArray[Any]],
-        answers: FloatArray,
-    ) -> FloatArray:
-        """Answers given that the impossible cells are empty."""
-        found = np.concatenate(strategy.answers(self.terms, measured))
-        return np.asarray(answers - self.gain @ found)
+    accuracy: Conditioned
 
 
-def impossible_terms(domain: Domain, joint: bool) -> list[Term]:
-    """One query per impossible cell, on the marginal tables of the declarations."""
-    return [_on_cells(domain, box, joint, np.eye) for box in domain.boxes]
+def given_empty_cells(mechanism: Mechanism, domain: Domain, terms: Sequence[Term]) -> Known | None:
+    """What a domain's impossible cells tell about answers; None where there is nothing to gain."""
+    boxes = [_on_cells(domain, box, np.eye) for box in domain.boxes if _writable(domain, box)]
+    known = tuple(term for term in boxes if _reached(mechanism, term))
+    cells, queries = sum(t.queries for t in known), sum(t.queries for t in terms)
+    if not known or cells > _MOST_CELLS or queries * cells > _MOST_ENTRIES:
+        return None
+    accuracy = mechanism.accuracy([*terms, *known])
+    conditioned = Conditioned(accuracy, np.arange(queries, queries + cells), queries)
+    try:
+        _ = conditioned.gain
+    except TooLarge:
+        return None
+    return Known(known, conditioned)
 
 
-def _on_cells(domain: Domain, box: Box, joint: bool, queries: Callable[[int], FloatArray]) -> Term:
+def _writable(domain: Domain, box: Box) -> bool:
+    """Whether queries about single cells of a box can be written out over its table."""
+    cells = prod(len(cells) for _, cells in box.sides)
+    return (cells + 1) * prod(domain[name].size for name in box.names) <= _MOST_ENTRIES
+
+
+def _on_cells(domain: Domain, box: Box, queries: Callable[[int], FloatArray]) -> Term:
     """Queries about the cells of a box alone: `queries` gives their rows for so many cells."""
     names = sorted(box.names, key=domain.names.index)
     positions = tuple(domain.names.index(name) for name in names)
     inside = np.flatnonzero(box.holds(domain, names).ravel())
-    told = queries(len(inside))
-    rows = np.zeros((len(told), prod(domain.shape[i] for i in positions)))
-    rows[:, inside] = told
-    asked = Explicit(rows)
-    if joint:
-        return as_one_axis(OnAttributes(domain.shape, positions, asked))
-    return Term(1.0, positions, asked, None if len(positions) > 1 else (asked,))
+    own = queries(len(inside))
+    rows = np.zeros((len(own), prod(domain.shape[i] for i in positions)))
+    rows[:, inside] = own
+    workload = Explicit(rows)
+    return Term(1.0, positions, workload, None if len(positions) > 1 else (workload,))
 
 
 def contradictions(
-    strategy: BlockStrategy, domain: Domain, measured: Sequence[npt.NDArray[Any]], law: NoiseLaw
+    mechanism: Mechanism, domain: Domain, measurement: Measurement
 ) -> dict[str, Any] | None:
     """Whether noisy measurements say that people are in impossible cells: for records, no cost.
 
-    Each declaration that the strategy can see is tested by its cells one by one and all together.
+    Each declaration that the mechanism can see is tested by its cells one by one and all together.
     Where all of them hold, any is called contradicted with probability `FALSE_ALARMS` at most:
     tails are bounded for the very integers that are drawn. None where there is nothing to test.
     """
-    visible = _testable(strategy, domain)
-    largest = _proxy_ratio(strategy.laws(law))
-    if not visible or largest is None:
+    visible = _testable(mechanism, domain)
+    terms = [term for _, term in visible]
+    if not visible:
         return None
-    asked = [term for _, term in visible]
-    found = strategy.answers(asked, measured)
-    variances = query_variances(strategy, asked, law)
-    threshold = _threshold(law, FALSE_ALARMS / sum(term.queries for term in asked))
-    contradicted = [
-        box.to_dict(domain)
-        for (box, _), people, variance in zip(visible, found, variances, strict=True)
-        if (people > np.maximum(threshold * np.sqrt(largest * variance), 0.5)).any()
-    ]
+    accuracy = mechanism.accuracy(terms)
+    threshold = accuracy.tail(FALSE_ALARMS / sum(term.queries for term in terms))
+    if threshold is None:
+        return None
+    ends = np.cumsum([term.queries for term in terms])[:-1]
+    people = mechanism.answer(measurement, terms)
+    high = np.split(people > np.maximum(threshold * accuracy.std, 0.5), ends)
     return {
         "tested": len(visible),
         "declared": len(domain.boxes),
         "false_alarm_rate": FALSE_ALARMS,
-        "contradicted": contradicted,
+        "contradicted": [
+            box.to_dict(domain)
+            for (box, _), cells in zip(visible, high, strict=True)
+            if cells.any()
+        ],
     }
 
 
@@ -114,18 +116,16 @@ def warn_of(told: Mapping[str, Any] | None) -> None:
         )
 
 
-def _testable(strategy: BlockStrategy, domain: Domain) -> list[tuple[Box, Term]]:
-    """Declarations that the strategy sees, with one query per cell and one for all of them."""
-    joint = strategy.sizes != domain.shape
+def _testable(mechanism: Mechanism, domain: Domain) -> list[tuple[Box, Term]]:
+    """Declarations that the mechanism sees, with one query per cell and one for all of them."""
     result = []
     for box in domain.boxes:
-        size = prod(domain.shape if joint else [domain[name].size for name in box.names])
-        cells = prod(len(cells) for _, cells in box.sides)
-        if size > _MOST_ENTRIES:
+        if prod(domain[name].size for name in box.names) > _MOST_ENTRIES:
             continue
-        each = cells <= _MOST_CELLS and (cells + 1) * size <= _MOST_ENTRIES
-        term = _on_cells(domain, box, joint, _each_and_all if each else _all)
-        if _reached(strategy, term):
+        few = prod(len(cells) for _, cells in box.sides) <= _MOST_CELLS
+        each = few and _writable(domain, box)
+        term = _on_cells(domain, box, _each_and_all if each else _all)
+        if _reached(mechanism, term):
             result.append((box, term))
     return result
 
@@ -138,72 +138,9 @@ def _each_and_all(cells: int) -> FloatArray:
     return np.vstack([np.eye(cells), _all(cells)])
 
 
-def _proxy_ratio(laws: Sequence[NoiseLaw]) -> float | None:
-    """How much wider than its own variance the law is that bounds the noise's tails, at most."""
-    if any(law.variance == 0 for law in laws):
-        return None
-    return max(_proxy(law) / law.variance for law in laws)
-
-
-def _proxy(law: NoiseLaw) -> float:
-    """Variance of a continuous law whose moment generating function is nowhere below the law's.
-
-    Discrete Gaussians are subgaussian with σ². Rounding adds at most half a step, itself
-    subgaussian with 1/4, and square roots of such variances add. For discrete Laplace noise,
-    (cosh u − 1)/(cosh u − cosh t) <= u²/(u² − t²) with u = 1/scale, as (cosh t − 1)/t² grows.
-    """
-    if law.law == "discrete-laplace":
-        return 2 * law.scale**2
-    return (law.scale + (0.5 if law.law == "rounded-gaussian" else 0.0)) ** 2
-
-
-def _threshold(law: NoiseLaw, alarm: float) -> float:
-    """Standard deviations that a sum of such noise exceeds with probability `alarm` at most.
-
-    By Chernoff. Among sums of Laplace noise of one variance, a single one has the largest moment
-    generating function: −log(1 − s²v/2) is convex in the variance v.
-    """
-    bits = -np.log(alarm)
-    if law.law != "discrete-laplace":
-        return float(np.sqrt(2 * bits))
-
-    def excess(z: float) -> float:
-        s = (np.sqrt(1 + 2 * z * z) - 1) / z
-        return float(s * z + np.log1p(-s * s / 2) - bits)
-
-    return float(brentq(excess, 1e-3, 10 + 2 * bits))
-
-
-def zero_fit(
-    strategy: BlockStrategy, domain: Domain, terms: Sequence[Term], law: NoiseLaw
-) -> ZeroFit | None:
-    """The correction for a domain's impossible cells; None where there is nothing to gain."""
-    known = [t for t in _small(domain, strategy) if _reached(strategy, t)]
-    cells, queries = sum(t.queries for t in known), sum(t.queries for t in terms)
-    largest = max(block.rows for block in strategy.blocks)
-    entries = max(queries, largest) * max(largest, cells)
-    if not known or cells > _MOST_CELLS or entries > _MOST_ENTRIES:
-        return None
-    cross, own = np.zeros((queries, cells)), np.zeros((cells, cells))
-    for number, (block, drawn) in enumerate(zip(strategy.blocks, strategy.laws(law), strict=True)):
-        units = [np.zeros((b.rows, block.rows)) for b in strategy.blocks]
-        units[number] = np.eye(block.rows)
-        empty = np.concatenate(strategy.answers(known, units))
-        cross += drawn.variance * (np.concatenate(strategy.answers(terms, units)) @ empty.T)
-        own += drawn.variance * (empty @ empty.T)
-    gain = cross @ np.linalg.pinv(own, rcond=1e-10, hermitian=True)
-    return ZeroFit(tuple(known), gain, np.einsum("ij,ij->i", gain, cross))
-
-
-def _small(domain: Domain, strategy: BlockStrategy) -> list[Term]:
-    joint = strategy.sizes != domain.shape
-    size = int(np.prod([min(n, 10**6) for n in domain.shape], dtype=object))
-    return [] if joint and size > _MOST_CELLS * 4 else impossible_terms(domain, joint)
-
-
-def _reached(strategy: BlockStrategy, term: Term) -> bool:
+def _reached(mechanism: Mechanism, term: Term) -> bool:
     try:
-        strategy.check_reach(term)
+        mechanism.check_reach([term])
     except OutOfReach:
         return False
     return True

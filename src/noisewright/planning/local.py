@@ -9,10 +9,12 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from noisewright import __version__
+from noisewright.display import Shown
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import normal_multiplier
@@ -23,7 +25,7 @@ from noisewright.local.analysis.analysis import (
     query_variances,
     sampling_variances,
 )
-from noisewright.local.analysis.answers import Errors, Estimates, distribution, estimate
+from noisewright.local.analysis.answers import Errors, distribution, estimate
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.best import best_bound, even_bound, prior_floor
 from noisewright.local.bounds.trace import LowerBound
@@ -36,24 +38,48 @@ from noisewright.local.choose.cost import (
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import write_reports
 from noisewright.local.reports.format import Client, ReportFormat
-from noisewright.local.storage import pack
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
-from noisewright.planning import describe
 from noisewright.planning.counting import Counter
-from noisewright.planning.release import Bounds, Release, ReleasedTable
+from noisewright.planning.plan import (
+    LEVEL,
+    ReleasedTable,
+    TableError,
+    answer_tables,
+    plain_workload,
+    query_names,
+    table_errors,
+)
+from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.spend import Promise, Spend
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Array, FloatArray, Workload
-from noisewright.workload.stored import encode_workload
+from noisewright.workload.statistics import Column
 from noisewright.workload.tensor import mean_error
 
-LEVEL = 0.95
 SHUFFLE_DELTA = 1e-9
 """The δ at which summaries state what shuffled reports promise together."""
 
 
-@dataclass(frozen=True, eq=False)
-class LocalPlan:
+class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How answers are read from collected reports."""
+
+    errors: Errors = "plug-in"
+    population: bool = False
+    non_negative: bool = False
+
+    def told(self, plan: LocalPlan, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What the record says of it."""
+        return {
+            **before,
+            "standard_errors": self.errors,
+            "population": self.population,
+            "non_negative": self.non_negative,
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalPlan(Shown):
     """A strategy for a workload: its clients, its errors and its estimates.
 
     `privacy` follows from the strategy's chances, whatever a file or a caller states, and always
@@ -84,6 +110,12 @@ class LocalPlan:
     def privacy(self) -> Privacy:
         """What a report promises."""
         return self.strategy.promise
+
+    @property
+    def spend(self) -> Spend:
+        """What one report costs the person who sends it."""
+        promise = Promise(self.epsilon, self.privacy.delta or 0.0)
+        return Spend(self.privacy.neighbours, (promise,))
 
     @property
     def model(self) -> str:
@@ -146,7 +178,7 @@ class LocalPlan:
     @property
     def plain_workload(self) -> Workload:
         """The queries as they are answered, without the weights of named questions."""
-        return describe.plain_workload(self.workload)
+        return plain_workload(self.workload)
 
     def sample_complexity(self, alpha: float | None = None) -> float:
         """People needed for a worst-case variance of `alpha` per query, of proportions."""
@@ -226,34 +258,39 @@ class LocalPlan:
         Answers are unbiased counts of people; with `non_negative` they are those of the best
         fitting table of people, while intervals stay around the unbiased ones.
         """
-        collected = self.aggregate(reports, groups=groups, cap=cap)
-        found = estimate(
+        collected = self.aggregate(reports, groups=groups, cap=cap).copy()
+        reading = Reading(errors=errors, population=population, non_negative=non_negative)
+        release = Release(self, collected, (reading,))
+        _ = release.intervals  # whatever cannot be estimated is refused here
+        return release
+
+    def outcome(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
+        """What collected reports say."""
+        (reading,) = steps
+        estimates = estimate(
             self.plain_workload,
-            collected,
+            measurement,
             level=LEVEL,
-            errors=errors,
-            population=population,
-            non_negative=non_negative,
+            errors=reading.errors,
+            population=reading.population,
+            non_negative=reading.non_negative,
         )
-        return Release(
-            answers=found.answers,
-            std=found.std,
-            halfwidth=found.halfwidth,
-            simultaneous_halfwidth=found.simultaneous_halfwidth,
-            tables=self.tables(),
-            metadata={
-                **self.metadata(),
-                "people": found.people,
-                "set_aside": dict(collected.set_aside),
-                "standard_errors": errors,
-                "population": population,
-                "non_negative": non_negative,
-                "groups": collected.groups,
-                "cap": collected.cap,
-            },
-            _labels=self.labels,
-            bounds=_bounds(found) if non_negative else None,
+        # About the unbiased answers, and widened where needed to hold the fitted ones.
+        answers, centre = estimates.answers, estimates.centre
+        each, all_ = (
+            (np.minimum(centre - width, answers), np.maximum(centre + width, answers))
+            for width in (estimates.halfwidth, estimates.simultaneous_halfwidth)
         )
+        return Column(answers, estimates.std, each, all_)
+
+    def outcome_record(self, measurement: Aggregate) -> dict[str, Any]:
+        """What the reports add to the record of the plan."""
+        return {
+            "people": measurement.people,
+            "set_aside": dict(measurement.set_aside),
+            "groups": measurement.groups,
+            "cap": measurement.cap,
+        }
 
     def distribution(
         self, reports: Any, *, groups: int = 1, cap: float | None = None
@@ -268,23 +305,23 @@ class LocalPlan:
 
     def labels(self) -> list[str]:
         """Every query in words."""
-        return describe.labels(self.workload, self.domain)
+        return query_names(self.workload, self.domain)
 
     def cell_labels(self) -> list[str]:
         """Every cell in words."""
-        return describe.labels(Identity(self.strategy.size), self.domain)
+        return query_names(Identity(self.strategy.size), self.domain)
 
     def tables(self) -> tuple[ReleasedTable, ...]:
         """The named parts of the answers."""
-        return describe.answer_tables(self.workload)
+        return answer_tables(self.workload)
 
-    def table_errors(self, people: int | None = None) -> list[tuple[Any, ...]]:
+    def table_errors(self, people: int | None = None) -> list[TableError]:
         """Per table: name, queries, rmse, largest standard error, and largest half-widths."""
         forecast = self.forecast(people)
         widths = forecast.halfwidth, forecast.simultaneous_halfwidth
-        return describe.table_errors(self.tables(), forecast.std, *widths)
+        return table_errors(self.tables(), forecast.std, *widths)
 
-    def metadata(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """What reports promise and what they were made with: ready for JSON, nothing private."""
         return {
             "format": "noisewright-estimate",
@@ -340,6 +377,15 @@ class LocalPlan:
             **asked,
         }
 
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("workload", self.workload.brief()),
+            ("mechanism", self.mechanism),
+            ("privacy", self.privacy.text()),
+            ("cells", f"{self.workload.size:,}"),
+            ("report", f"{self.format.length} bytes"),
+        ]
+
     def _shuffled(self, people: int) -> dict[str, float | None] | None:
         """What shuffled reports promise together, where the bound says anything."""
         try:
@@ -348,24 +394,11 @@ class LocalPlan:
             return None
         return {"epsilon": promise.epsilon, "delta": promise.delta}
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
-        from noisewright.planning.plan_files import LOCAL_PREFIX, write_plan
+        from noisewright.planning.plan_files import save
 
-        arrays: dict[str, Array] = {}
-        settings, own = pack(self.strategy)
-        header = {
-            "workload": encode_workload(self.workload, arrays),
-            "domain": None if self.domain is None else self.domain.to_dict(),
-            "mechanism": self.mechanism,
-            "strategy": settings,
-            "seconds": self.seconds,
-            "runners_up": [dict(row) for row in self.runners_up],
-            "people": self.people,
-            "alpha": self.alpha,
-        }
-        arrays |= {f"{LOCAL_PREFIX}{name}": array for name, array in own.items()}
-        write_plan(path, "local", header, arrays)
+        save(self, path)
 
 
 def _numbered(size: int) -> Domain:
@@ -373,13 +406,3 @@ def _numbered(size: int) -> Domain:
     if size > LARGEST_VECTOR:
         raise TooLarge(f"{size:.3g} cells by number are too many; plan with a domain")
     return Domain([Numeric.integers("cell", 0, size - 1)])
-
-
-def _bounds(found: Estimates) -> Bounds:
-    """Intervals about the unbiased answers, widened where needed to hold the fitted ones."""
-    each, both = found.halfwidth, found.simultaneous_halfwidth
-    low, high = np.minimum, np.maximum
-    return Bounds(
-        (low(found.centre - each, found.answers), high(found.centre + each, found.answers)),
-        (low(found.centre - both, found.answers), high(found.centre + both, found.answers)),
-    )

@@ -10,6 +10,7 @@ from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA, check_people
 from noisewright.local.mechanism import LocalProblem, Search
+from noisewright.planning.counting import Counter
 from noisewright.planning.local import LocalPlan
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
@@ -23,6 +24,7 @@ def plan_local(
     *,
     people: int | None = None,
     alpha: float | None = None,
+    counter: Counter | None = None,
     **search: object,
 ) -> LocalPlan:
     """The plan of the named mechanism, or of the one with the smallest worst-case variance.
@@ -59,6 +61,7 @@ def plan_local(
         ),
         people=people,
         alpha=alpha,
+        counter=counter,
     )
     if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (problem.delta or 0.0):
         raise NoisewrightError(f"the plan promises {plan.privacy.text()}, not {privacy.text()}")

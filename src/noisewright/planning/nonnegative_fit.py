@@ -7,6 +7,8 @@ other tables by themselves, and whole numbers keep every table's total.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from noisewright.errors import TooLarge
@@ -18,9 +20,11 @@ from noisewright.estimate.nonnegative import (
     nonnegative_histogram,
     whole_numbers,
 )
-from noisewright.planning.central import CentralPlan
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
+
+if TYPE_CHECKING:
+    from noisewright.planning.central import CentralPlan
 
 Declared = tuple[FloatArray, FloatArray]
 """Sums over cells, one per row, and their declared values."""

@@ -1,230 +1,387 @@
-"""Plan files: safetensors with a JSON header. A damaged or foreign file is refused."""
+"""What plans and releases are kept as: one struct per kind of file, and how it is rebuilt.
+
+Every file is hostile: whatever a file says is checked like a user's own input, budgets decide the
+noise, sensitivities are computed from the integers that are measured, and answers are worked out
+again from the measurement. What a file says of bounds and seconds is the file's own word.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping
-from math import inf, prod
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf, isfinite, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Self
 
+import msgspec
 import numpy as np
 
-from noisewright import __version__
-from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright import container
+from noisewright.central.blocks.block_mechanism import StoredBlocks
+from noisewright.central.composite import StoredComposite
+from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.central.problem import Proposal
+from noisewright.container import Header, digest
 from noisewright.domain import Domain
-from noisewright.errors import FileFormatError, InvalidParameter, refusing
-from noisewright.files import replacing
-from noisewright.planning.fields import stored_number, stored_positive, stored_sizes, stored_text
+from noisewright.errors import FileFormatError, refusing
+from noisewright.norm.prefix import Kind
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.counting import Counter
+from noisewright.planning.local import LocalPlan, Reading
+from noisewright.planning.plan import Plan
+from noisewright.planning.postprocess import Steps, check_steps
+from noisewright.planning.release import Release
+from noisewright.planning.stream import StreamPlan, plan_stream
+from noisewright.planning.together import Together
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Array
+from noisewright.workload.spec import Questions
 from noisewright.workload.stored import decode_workload, encode_workload
 
-if TYPE_CHECKING:
-    from noisewright.planning.central import CentralPlan
-    from noisewright.planning.local import LocalPlan
-
-FORMAT = "noisewright-plan"
-FORMAT_VERSION = 1
-
-Reader = Callable[[Mapping[str, Any], Mapping[str, Array]], Any]
-LOCAL_PREFIX = "strategy."
-"""Of the names of arrays that belong to a local strategy."""
-
-READERS: dict[str, Reader] = {}
-"""How the plan of each model is rebuilt from its header and arrays; models add themselves."""
+Arrays = Mapping[str, Array]
+Text = Annotated[str, msgspec.Meta(max_length=1000)]
+Number = Annotated[float, msgspec.Meta(ge=0.0, le=1e200)]  # squares stay within floats
+Size = Annotated[float, msgspec.Meta(ge=1e-200, le=1e200)]
+_STRATEGY = "strategy."  # names of arrays that belong to a local strategy
+_LARGEST_STEPS = 10**9
 
 
-def write_plan(path: str | Path, model: str, header: Mapping[str, Any], arrays: Any) -> None:
-    """Write a plan file, whole or not at all."""
-    from safetensors.numpy import save
+class Kept(Header, frozen=True):
+    """A kind of file: its fields, and how what it holds is rebuilt from them and from arrays."""
 
-    document = {"format": FORMAT, "format_version": FORMAT_VERSION, "version": __version__}
-    text = json.dumps({**document, "model": model, **header}, sort_keys=True)
-    # Contiguous, for the format stores raw memory; one array at least, for it refuses none.
-    tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    tensors.setdefault("none", np.zeros(1, dtype=np.int64))
-    digest = _digest(text, tensors)
-    content = save(tensors, metadata={"plan": text, "digest": digest})
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
+    def content(self, arrays: Arrays) -> Plan | Release:
+        """What the file holds."""
+        raise NotImplementedError
 
 
-def load(path: str | Path) -> Any:
-    """Read a plan file of any model."""
-    header, arrays = _read(Path(path))
-    reader = READERS.get(str(header.get("model")))
-    if reader is None:
-        raise FileFormatError(f"{path}: holds a plan of an unknown model; update noisewright")
-    with refusing(f"{path}: the plan is incomplete or damaged; plan again"):
-        return reader(header, arrays)
+class CentralFile(Kept, frozen=True, tag="central-plan"):
+    """A plan with a curator."""
 
+    workload: Any
+    domain: dict[str, Any] | None
+    sizes: tuple[Annotated[int, msgspec.Meta(ge=0)], ...]
+    privacy: dict[str, Any]
+    mechanism: Text
+    norm: float | None
+    strategy: StoredBlocks | StoredComposite
+    value: Size | None
+    bound: Number | None
+    certificate: Text
+    status: Text
+    neighbours: Text
+    seconds: Number
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except FileNotFoundError:
-        raise FileFormatError(f"{path}: there is no such file; check the path") from None
-    except (SafetensorError, OSError, ValueError):
-        raise FileFormatError(
-            f"{path}: is truncated, corrupt or no plan file; make the plan again"
-        ) from None
-    if "plan" not in metadata:
-        raise FileFormatError(f"{path}: is not a noisewright plan; give a file saved by a plan")
-    if metadata.get("digest") != _digest(metadata["plan"], arrays):
-        raise FileFormatError(f"{path}: was damaged or edited; make the plan again")
-    with refusing(f"{path}: the header is damaged; plan again"):
-        header = dict(json.loads(metadata["plan"]))
-    if header.get("format") != FORMAT or header.get("format_version") != FORMAT_VERSION:
-        raise FileFormatError(
-            f"{path}: has format version {header.get('format_version')}, this release reads "
-            f"{FORMAT_VERSION}; use the release that wrote it ({header.get('version')})"
+    @classmethod
+    def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        strategy, proposal = plan.method.packed(arrays), plan.proposal
+        if not isinstance(strategy, StoredBlocks | StoredComposite):
+            raise FileFormatError(f"plans by {plan.mechanism} cannot be kept; release them now")
+        return cls(
+            workload=encode_workload(plan.workload, arrays),
+            domain=_domain_beside(plan.workload, plan.domain),
+            sizes=plan.sizes,
+            privacy=plan.privacy.to_dict(),
+            mechanism=plan.mechanism,
+            norm=None if plan.norm == inf else plan.norm,
+            strategy=strategy,
+            value=proposal.value,
+            bound=proposal.bound,
+            certificate=proposal.certificate,
+            status=proposal.status,
+            neighbours=proposal.neighbours,
+            seconds=plan.seconds,
         )
-    return header, arrays
+
+    def content(self, arrays: Arrays) -> CentralPlan:
+        """The plan again."""
+        workload = decode_workload(self.workload, arrays)
+        domain = _domain_of(workload, self.domain)
+        norm = inf if self.norm is None else self.norm
+        cells = {workload.size, prod(self.sizes)} | (set() if domain is None else {domain.size})
+        if len(cells) > 1 or not norm >= 1:
+            raise FileFormatError("the plan's parts are over different cells; plan again")
+        privacy = Privacy.from_dict(self.privacy)
+        proposal = Proposal(
+            self.strategy.unpacked(arrays, privacy, self.sizes),
+            self.value,
+            self.bound,
+            self.certificate,
+            self.status,
+            self.neighbours,
+        )
+        return CentralPlan(
+            workload, domain, self.sizes, norm, self.mechanism, proposal, self.seconds
+        )
 
 
-def _digest(text: str, arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.sha256(text.encode())
-    for name in sorted(arrays):
-        digest.update(f"{name}{arrays[name].dtype}{arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return digest.hexdigest()
+class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mechanism that was planned and not taken."""
+
+    mechanism: Text
+    sample_complexity: float | None
 
 
-def strategy_hash(strategy: BlockStrategy) -> str:
+class LocalFile(Kept, frozen=True, tag="local-plan"):
+    """A plan without a curator."""
+
+    workload: Any
+    domain: dict[str, Any] | None
+    mechanism: Text
+    strategy: dict[str, Any]
+    seconds: Number
+    runners_up: list[RunnerUp]
+    people: int | None
+    alpha: float | None
+
+    @classmethod
+    def of(cls, plan: LocalPlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        from noisewright.local.storage import pack
+
+        settings, own = pack(plan.strategy)
+        arrays |= {f"{_STRATEGY}{name}": array for name, array in own.items()}
+        return cls(
+            workload=encode_workload(plan.workload, arrays),
+            domain=_domain_beside(plan.workload, plan.domain),
+            mechanism=plan.mechanism,
+            strategy=settings,
+            seconds=plan.seconds,
+            runners_up=[
+                RunnerUp(row["mechanism"], _finite(row["sample_complexity"]))
+                for row in plan.runners_up
+            ],
+            people=plan.people,
+            alpha=plan.alpha,
+        )
+
+    def content(self, arrays: Arrays) -> LocalPlan:
+        """The plan again: its promise is what its clients' specification keeps."""
+        from noisewright.local.analysis.analysis import check_alpha
+        from noisewright.local.choose.cost import check_people
+        from noisewright.local.storage import unpack
+
+        workload = decode_workload(self.workload, arrays)
+        own = {n.removeprefix(_STRATEGY): a for n, a in arrays.items() if n.startswith(_STRATEGY)}
+        return LocalPlan(
+            workload=workload,
+            domain=_domain_of(workload, self.domain),
+            mechanism=self.mechanism,
+            strategy=unpack(self.strategy, own),
+            seconds=self.seconds,
+            runners_up=tuple(
+                {
+                    "mechanism": row.mechanism,
+                    "sample_complexity": inf
+                    if row.sample_complexity is None
+                    else row.sample_complexity,
+                }
+                for row in self.runners_up
+            ),
+            people=None if self.people is None else check_people(self.people),
+            alpha=None if self.alpha is None else check_alpha(self.alpha),
+        )
+
+
+class StreamFile(Kept, frozen=True, tag="stream-plan"):
+    """A plan of a running count: all else follows from these."""
+
+    steps: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_STEPS)]
+    factorization: Kind
+    band: Annotated[int, msgspec.Meta(ge=0, le=_LARGEST_STEPS)]
+    privacy: dict[str, Any]
+
+    @classmethod
+    def of(cls, plan: StreamPlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        found = plan.factorization
+        privacy = plan.privacy.to_dict()
+        return cls(
+            steps=found.steps, factorization=found.kind, band=found.band.size, privacy=privacy
+        )
+
+    def content(self, arrays: Arrays) -> StreamPlan:
+        """The plan again."""
+        band = {"band": self.band} if self.factorization == "banded" else {}
+        privacy = Privacy.from_dict(self.privacy)
+        return plan_stream(self.steps, privacy, self.factorization, **band)
+
+
+class TogetherFile(Kept, frozen=True, tag="plans"):
+    """Several plans under one budget."""
+
+    privacy: dict[str, Any]
+    plans: list[CentralFile]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, together: Together, arrays: dict[str, Array]) -> Self:
+        """What the plans are kept as; every plan has arrays of its own."""
+        plans = []
+        for number, plan in enumerate(together.plans):
+            own: dict[str, Array] = {}
+            plans.append(CentralFile.of(plan, own))
+            arrays |= {f"{number}/{name}": array for name, array in own.items()}
+        return cls(privacy=together.privacy.to_dict(), plans=plans, shares=together.shares)
+
+    def content(self, arrays: Arrays) -> Together:
+        """The plans again; together they keep the budget, or are refused."""
+        plans = tuple(
+            stored.content(_inside(arrays, f"{number}/"))
+            for number, stored in enumerate(self.plans)
+        )
+        together = Together(Privacy.from_dict(self.privacy), plans, self.shares)
+        if len(plans) != len(self.shares) or not together.keeps_budget:
+            raise FileFormatError("the plans spend more than the budget together; plan again")
+        return together
+
+
+class StoredMeasurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Names of the arrays of a measurement, and of its parts."""
+
+    values: list[str]
+    parts: list[StoredMeasurement]
+
+    @classmethod
+    def of(cls, measurement: Measurement, arrays: dict[str, Array]) -> Self:
+        """What a measurement is kept as."""
+        names = []
+        for values in measurement.values:
+            name = f"measured.{len(arrays)}"
+            arrays[name] = values
+            names.append(name)
+        return cls(names, [cls.of(part, arrays) for part in measurement.parts])
+
+    def content(self, arrays: Arrays, mechanism: Mechanism) -> Measurement:
+        """The measurement again, if the mechanism could have made one of this form."""
+        measurement = self._rebuilt(arrays)
+        if not mechanism.fits(measurement):
+            raise FileFormatError("the measurement is not of this plan; it was damaged or edited")
+        return measurement
+
+    def _rebuilt(self, arrays: Arrays) -> Measurement:
+        values = tuple(arrays[name] for name in self.values)
+        if any(v.dtype != np.float64 or not np.isfinite(v).all() for v in values):
+            raise FileFormatError("the measurement holds what no measurement can; release again")
+        return Measurement(values, tuple(part._rebuilt(arrays) for part in self.parts))
+
+
+class ReleaseFile(Kept, frozen=True, tag="release"):
+    """A release by a curator: its plan, what was measured, and the steps taken after the noise."""
+
+    plan: CentralFile
+    measurement: StoredMeasurement
+    steps: tuple[Steps, ...]
+    identity: Text | None
+    time: Text | None
+
+    @classmethod
+    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+        """What a release is kept as."""
+        if not isinstance(release.plan, CentralPlan):
+            raise FileFormatError("estimates are kept as aggregates; save the aggregate and plan")
+        plan = CentralFile.of(release.plan, arrays)
+        measurement = StoredMeasurement.of(release.measurement, arrays)
+        return cls(
+            plan=plan,
+            measurement=measurement,
+            steps=release.steps,
+            identity=release.identity,
+            time=release.time,
+        )
+
+    def content(self, arrays: Arrays) -> Release:
+        """The release again: its answers are worked out anew."""
+        plan = self.plan.content(arrays)
+        for steps in self.steps:
+            check_steps(plan, steps)
+        measurement = self.measurement.content(arrays, plan.method)
+        return Release(plan, measurement, self.steps, self.identity, self.time)
+
+
+class EstimateFile(Kept, frozen=True, tag="estimate"):
+    """Estimates from people's reports: the plan, the reports' statistics, how they are read."""
+
+    plan: LocalFile
+    reading: Reading
+
+    @classmethod
+    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+        """What estimates are kept as."""
+        assert isinstance(release.plan, LocalPlan)
+        plan = LocalFile.of(release.plan, arrays)
+        arrays["aggregate"] = np.frombuffer(release.measurement.to_bytes(), dtype=np.uint8)
+        return cls(plan=plan, reading=release.steps[0])
+
+    def content(self, arrays: Arrays) -> Release:
+        """The estimates again."""
+        from noisewright.local.reports.aggregate import Aggregate
+
+        plan = self.plan.content(arrays)
+        aggregate = Aggregate.from_bytes(arrays["aggregate"].tobytes(), plan.format)
+        return Release(plan, aggregate, (self.reading,))
+
+
+FileKind = CentralFile | LocalFile | StreamFile | TogetherFile | ReleaseFile | EstimateFile
+_KINDS: dict[type, Any] = {
+    CentralPlan: CentralFile,
+    LocalPlan: LocalFile,
+    StreamPlan: StreamFile,
+    Together: TogetherFile,
+}
+
+
+def save(thing: Plan | Release, path: str | Path) -> None:
+    """Write a plan or a release, whole or not at all."""
+    arrays: dict[str, Array] = {}
+    if isinstance(thing, Release):
+        kind: Any = ReleaseFile if isinstance(thing.plan, CentralPlan) else EstimateFile
+    else:
+        kind = _KINDS[type(thing)]
+    header = kind.of(thing, arrays)
+    container.write(path, header, arrays)
+
+
+def load(path: str | Path, counter: Counter | None = None) -> Plan | Release:
+    """Read a plan or a release of any kind; `counter` is what its plan counts tables with."""
+    header, arrays = container.read(path, FileKind, "plan again")
+    assert isinstance(header, Kept)
+    with refusing(f"{path}: the content is incomplete or damaged; plan again"):
+        return _equipped(header.content(arrays), counter)
+
+
+def _equipped(content: Plan | Release, counter: Counter | None) -> Plan | Release:
+    """With the engine handed in, before anything was worked out that would be lost."""
+    if isinstance(content, CentralPlan | LocalPlan):
+        return replace(content, counter=counter)
+    if isinstance(content, Together):
+        return replace(content, plans=tuple(replace(p, counter=counter) for p in content.plans))
+    if isinstance(content, Release) and isinstance(content.plan, CentralPlan):
+        return replace(content, plan=replace(content.plan, counter=counter))
+    return content
+
+
+def strategy_hash(mechanism: Mechanism) -> str:
     """A digest of exactly what is measured."""
     arrays: dict[str, Array] = {}
-    return _digest(json.dumps(_encode_strategy(strategy, arrays), sort_keys=True), arrays)
+    text = msgspec.json.encode(mechanism.packed(arrays), order="sorted")
+    return digest(text, *(part for name in sorted(arrays) for part in (name, arrays[name])))
 
 
-def _encode_strategy(strategy: BlockStrategy, arrays: dict[str, Array]) -> dict[str, Any]:
-    """Blocks by parameters; a factor shared by many blocks is stored once."""
-    known: dict[bytes, str] = {}
-    blocks = []
-    for block in strategy.blocks:
-        held = [*block.factors, *([] if block.weights is None else [block.weights])]
-        names = []
-        for factor in held:
-            key = str(factor.shape).encode() + factor.tobytes()
-            if key not in known:
-                known[key] = f"factor.{len(known)}"
-                arrays[known[key]] = factor
-            names.append(known[key])
-        blocks.append([list(block.attributes), names, block.noise, block.multiplier])
-    return {"sizes": list(strategy.sizes), "blocks": blocks, "separate": strategy.separate}
+def _inside(arrays: Arrays, prefix: str) -> dict[str, Array]:
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
 
-def _decode_strategy(stored: Mapping[str, Any], arrays: Mapping[str, Array]) -> BlockStrategy:
-    blocks = []
-    for attributes, names, noise, multiplier in stored["blocks"]:
-        held, axes = [arrays[name] for name in names], stored_sizes(attributes)
-        if any(factor.ndim != 2 or 0 in factor.shape for factor in held[: len(axes)]):
-            raise FileFormatError("a factor of the plan is no matrix; plan again")
-        weights = held[len(axes)] if len(held) == len(axes) + 1 else None
-        if len(held) - len(axes) not in (0, 1) or type(noise) not in (int, float):
-            raise FileFormatError("a block of the plan does not fit its factors; plan again")
-        blocks.append(Block(axes, tuple(held[: len(axes)]), noise, multiplier, weights))
-    if not blocks or type(stored["separate"]) is not bool:
-        raise FileFormatError("the plan measures nothing; plan again")
-    return BlockStrategy(stored_sizes(stored["sizes"]), tuple(blocks), stored["separate"])
+def _domain_beside(workload: Any, domain: Domain | None) -> dict[str, Any] | None:
+    """The domain, unless the workload holds it."""
+    return None if domain is None or isinstance(workload, Questions) else domain.to_dict()
 
 
-def save_central(plan: CentralPlan, path: str | Path) -> None:
-    """Write a central plan."""
-    arrays: dict[str, Array] = {}
-    header = {
-        "workload": encode_workload(plan.workload, arrays),
-        "domain": None if plan.domain is None else plan.domain.to_dict(),
-        "sizes": list(plan.sizes),
-        "privacy": plan.privacy.to_dict(),
-        "mechanism": plan.mechanism,
-        "norm": "inf" if plan.norm == np.inf else plan.norm,
-        "strategy": _encode_strategy(plan.strategy, arrays),
-        "unit_value": plan.planned.value,
-        "unit_bound": plan.planned.bound,
-        "certificate": plan.planned.certificate,
-        "status": plan.planned.status,
-        "bound_neighbours": plan.planned.neighbours,
-        "seconds": plan.seconds,
-    }
-    write_plan(path, "central", header, arrays)
+def _domain_of(workload: Any, stored: Mapping[str, Any] | None) -> Domain | None:
+    if isinstance(workload, Questions):
+        return workload.domain
+    return None if stored is None else Domain.from_dict(stored)
 
 
-def _load_central(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> CentralPlan:
-    from noisewright.planning.central import CentralPlan
-
-    privacy = Privacy.from_dict(header["privacy"])
-    strategy = _decode_strategy(header["strategy"], arrays)
-    planned = Proposal(
-        BlockMechanism(strategy, privacy),
-        stored_positive(header, "unit_value"),
-        None if header["unit_bound"] is None else stored_number(header, "unit_bound"),
-        stored_text(header, "certificate"),
-        stored_text(header, "status"),
-        stored_text(header, "bound_neighbours"),
-    )
-    norm = inf if header["norm"] == "inf" else stored_number(header, "norm", 1.0)
-    plan = CentralPlan(
-        workload=decode_workload(header["workload"], arrays),
-        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
-        sizes=stored_sizes(header["sizes"]),
-        privacy=privacy,
-        mechanism=stored_text(header, "mechanism"),
-        norm=norm,
-        planned=planned,
-        seconds=stored_number(header, "seconds"),
-    )
-    cells = {plan.workload.size, prod(plan.sizes), prod(strategy.sizes)}
-    cells |= set() if plan.domain is None else {plan.domain.size}
-    if len(cells) > 1:
-        raise FileFormatError("the plan's parts are over different cells; plan again")
-    _ = plan.law  # refuses budgets for which no noise can be drawn
-    return plan
-
-
-READERS["central"] = _load_central
-
-
-def _load_local(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> LocalPlan:
-    from noisewright.local.analysis.analysis import check_alpha
-    from noisewright.local.choose.cost import check_people
-    from noisewright.local.storage import unpack
-    from noisewright.planning.local import LocalPlan
-
-    own = {n.removeprefix(LOCAL_PREFIX): a for n, a in arrays.items() if n.startswith(LOCAL_PREFIX)}
-    people, alpha = header.get("people"), header.get("alpha")
-    plan = LocalPlan(
-        workload=decode_workload(header["workload"], arrays),
-        domain=None if header["domain"] is None else Domain.from_dict(header["domain"]),
-        mechanism=stored_text(header, "mechanism"),
-        strategy=unpack(header["strategy"], own),
-        seconds=stored_number(header, "seconds"),
-        runners_up=tuple(_runner_up(row) for row in header["runners_up"]),
-        people=None if people is None else check_people(people),
-        alpha=None if alpha is None else check_alpha(stored_number(header, "alpha")),
-    )
-    # Files once stated a promise beside the strategy: a second truth, which may be no truth.
-    stated = header.get("privacy")
-    if stated is not None and Privacy.from_dict(stated) != plan.privacy:
-        raise InvalidParameter(
-            "privacy", stated, f"is not what the strategy keeps ({plan.privacy.text()})"
-        )
-    return plan
-
-
-def _runner_up(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "mechanism": stored_text(row, "mechanism"),
-        "sample_complexity": stored_number(row, "sample_complexity", most=inf),
-    }
-
-
-READERS["local"] = _load_local
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

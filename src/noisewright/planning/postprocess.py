@@ -6,22 +6,27 @@ step does to intervals is recorded in the release's metadata.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.conditions import Conditioned, check_agreement, condition, tells_total
-from noisewright.planning.central import LEVEL, CentralPlan
+from noisewright.estimate.accuracy import Conditioned
+from noisewright.estimate.conditions import check_agreement, independent, tells_total
 from noisewright.planning.nonnegative_fit import Declared, by_tables, check_fit, fitted, only_sums
-from noisewright.planning.release import Bounds, Release
+from noisewright.planning.plan import LEVEL
+from noisewright.planning.release import Release
 from noisewright.privacy.rules import number
 from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import Column
 
-_CROSS_LIMIT = 2**26
+if TYPE_CHECKING:
+    from noisewright.planning.central import CentralPlan
+
 _CONDITION_CELLS = 2**20
 _LARGEST_COUNT = 2.0**53
 _REMEDY = "declare numbers that are known from elsewhere"
@@ -43,8 +48,39 @@ TABLE_BY_TABLE = (
 )
 
 
+class Steps(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is done to answers after the noise, in this order."""
+
+    invariants: dict[str, float] = {}
+    non_negative: bool = False
+    integer: bool = False
+    suppress: float | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether one table of people is fitted to all answers."""
+        return self.non_negative or self.integer
+
+    def told(self, plan: CentralPlan, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What the record says of these steps; `before` is what it said of earlier ones."""
+        chosen = {
+            "invariants": dict(self.invariants),
+            "non_negative": self.fits,
+            "integer": self.integer,
+            "suppress": self.suppress,
+        }
+        steps = {name: value for name, value in chosen.items() if value not in (False, None, {})}
+        effects = {name: EFFECTS[name] for name in steps}
+        if self.fits and by_tables(plan):
+            effects["non_negative"] += TABLE_BY_TABLE
+        record = {"steps": steps, "effects": effects}
+        if before:
+            earlier = dict(before["post_processing"])
+            record["history"] = [*earlier.pop("history", []), earlier]
+        return {"post_processing": record}
+
+
 def post_process(
-    plan: CentralPlan,
     release: Release,
     *,
     invariants: Mapping[str, float] | None = None,
@@ -52,7 +88,7 @@ def post_process(
     integer: bool = False,
     suppress: float | None = None,
 ) -> Release:
-    """Apply the chosen steps, in this order.
+    """The release with the chosen steps applied, in this order.
 
     `invariants` maps queries (by label) to values that are public knowledge, never read from the
     data; those that fix the number of people need replace-one neighbours. `non_negative` fits one
@@ -61,77 +97,77 @@ def post_process(
     same total. `suppress` leaves out answers whose standard error exceeds that share; the
     intervals of the others are then those that hold for all answers at once.
     """
-    check_steps(
-        plan, invariants=invariants, non_negative=non_negative or integer, suppress=suppress
+    steps = Steps(
+        invariants=dict(invariants or {}),
+        non_negative=non_negative,
+        integer=integer,
+        suppress=suppress,
     )
-    _check_order(release, invariants)
-    answers, std = release.answers.copy(), release.std.copy()
+    return apply_steps(release, steps)
+
+
+def apply_steps(release: Release, steps: Steps) -> Release:
+    """The release after these steps, or a refusal in words."""
+    from noisewright.planning.central import CentralPlan
+
+    if not isinstance(release.plan, CentralPlan):
+        raise InvalidParameter(
+            "release",
+            type(release.plan).__name__,
+            "is not made by a curator",
+            "estimates take `non_negative` themselves",
+        )
+    check_steps(release.plan, steps)
+    _check_order(release, steps)
+    result = replace(release, steps=(*release.steps, steps))
+    _ = result.intervals  # whatever cannot be done is refused here
+    return result
+
+
+def processed(plan: CentralPlan, column: Column, steps: Sequence[Steps]) -> Column:
+    """Unbiased answers of a plan with their intervals, after these steps."""
+    for step in steps:
+        column = _applied(plan, column, step)
+    return column
+
+
+def _applied(plan: CentralPlan, column: Column, steps: Steps) -> Column:
     declared: Declared = np.zeros((0, 0)), np.zeros(0)
-    half, wide = release.halfwidth, release.simultaneous_halfwidth
-    if invariants:
-        better, declared = _condition(plan, release, invariants)
-        answers, std = better.answers, better.std
-        half = plan.halfwidth_multiplier(LEVEL) * std
-        wide = plan.joint_multiplier(std, better.errors) * std  # of the errors that are left
-    ends = _intervals(release, answers, half, wide)
-    if non_negative or integer:
-        answers = fitted(plan, answers, std, declared, integer)
-    floor = 0.0 if (non_negative or integer) and only_sums(plan) else -np.inf
-    bounds = Bounds(*(_holding(low, high, answers, floor) for low, high in ends))
-    chosen = {"invariants": dict(invariants or {}), "non_negative": non_negative or integer}
-    chosen |= {"integer": integer, "suppress": suppress}
-    if suppress is not None:
-        answers, std, bounds = _suppressed(answers, std, bounds, suppress)
-        half = wide
-    steps = {name: value for name, value in chosen.items() if value not in (False, None, {})}
-    effects = {name: EFFECTS[name] for name in steps}
-    if (non_negative or integer) and by_tables(plan):
-        effects["non_negative"] += TABLE_BY_TABLE
-    record = {"steps": steps, "effects": effects, **_earlier(release)}
-    return replace(
-        release,
-        answers=answers,
-        std=std,
-        halfwidth=half,
-        simultaneous_halfwidth=wide,
-        bounds=bounds,
-        metadata={**release.metadata, "post_processing": record},
-    )
+    if steps.invariants:
+        column, declared = _conditioned(plan, column, steps.invariants)
+    answers = column.answers
+    if steps.fits:
+        answers = fitted(plan, answers, column.std, declared, steps.integer)
+    floor = 0.0 if steps.fits and only_sums(plan) else -np.inf
+    ends = [_holding(low, high, answers, floor) for low, high in (column.each, column.all)]
+    column = Column(answers, column.std, *ends)
+    return column if steps.suppress is None else _suppressed(column, steps.suppress)
 
 
-def _earlier(release: Release) -> dict[str, Any]:
-    """What was done to the release before, oldest first; nothing where nothing was."""
-    before = dict(release.metadata.get("post_processing", {}))
-    if not before:
-        return {}
-    return {"history": [*before.pop("history", []), before]}
-
-
-def check_steps(
-    plan: CentralPlan,
-    *,
-    invariants: Mapping[str, float] | None = None,
-    non_negative: bool = False,
-    suppress: float | None = None,
-) -> None:
+def check_steps(plan: CentralPlan, steps: Steps) -> None:
     """Refuse steps that cannot be taken; ask this before a release spends its budget."""
-    if suppress is not None and not (np.isfinite(suppress) and suppress > 0):
-        raise InvalidParameter("suppress", suppress, "must be a positive share", "0.3 means 30 %")
-    if non_negative:
+    if not plan.counts_only:
+        raise InvalidParameter(
+            "steps", "post-processing", "is for numbers of people", "plan sums and means apart"
+        )
+    share = steps.suppress
+    if share is not None and not (np.isfinite(share) and share > 0):
+        raise InvalidParameter("suppress", share, "must be a positive share", "0.3 means 30 %")
+    if steps.fits:
         check_fit(plan)
-    if not invariants:
+    if not steps.invariants:
         return
-    _, rows, declared = _declared(plan, invariants)
+    numbers, rows, declared = _declared(plan, steps.invariants)
     possible = _possible(plan)
     check_agreement(rows, declared, possible)
     if tells_total(rows, declared, possible) and plan.privacy.neighbours != "replace-one":
         raise InvalidParameter(
             "invariants",
-            list(invariants),
+            list(steps.invariants),
             "fix the number of people, which add-remove neighbours keep private",
             "plan with neighbours='replace-one'",
         )
-    _check_cross(plan)
+    plan.accuracy.covariance(np.array(numbers))  # refuses what is too large
 
 
 def _declared(
@@ -162,43 +198,21 @@ def _possible(plan: CentralPlan) -> npt.NDArray[np.bool_] | None:
     return domain.possible(domain.names) if domain is not None and domain.boxes else None
 
 
-def _condition(
-    plan: CentralPlan, release: Release, invariants: Mapping[str, float]
-) -> tuple[Conditioned, Declared]:
+def _conditioned(
+    plan: CentralPlan, column: Column, invariants: Mapping[str, float]
+) -> tuple[Column, Declared]:
+    """The best linear estimate given the declared values, and its intervals."""
     numbers, rows, declared = _declared(plan, invariants)
-    cross = covariance_with(plan, numbers)
-    better = condition(release.answers, release.std**2, cross, numbers, rows, declared)
-    return better, (rows, declared)
-
-
-def _check_cross(plan: CentralPlan) -> None:
-    largest = max(block.rows for block in plan.strategy.blocks)
-    if plan.workload.queries * largest > _CROSS_LIMIT:
-        raise TooLarge("covariances of so many answers are too large; declare fewer tables at once")
-
-
-def covariance_with(plan: CentralPlan, numbers: list[int]) -> FloatArray:
-    """Covariance of all answers with some of them, block by block."""
-    _check_cross(plan)
-    strategy = plan.strategy
-    result = np.zeros((plan.workload.queries, len(numbers)))
-    for place, (block, law) in enumerate(
-        zip(strategy.blocks, strategy.laws(plan.law), strict=True)
-    ):
-        units = [np.zeros((b.rows, block.rows)) for b in strategy.blocks]
-        units[place] = np.eye(block.rows)
-        part = plan.answer(units)
-        result += law.variance * (part @ part[numbers].T)
-    return result
-
-
-def _intervals(
-    release: Release, answers: FloatArray, half: FloatArray, wide: FloatArray
-) -> list[tuple[FloatArray, FloatArray]]:
-    """Intervals before a fit: about unbiased answers, or as an earlier step has left them."""
-    if release.bounds is not None:
-        return [release.bounds.each, release.bounds.all]
-    return [(answers - width, answers + width) for width in (half, wide)]
+    variance = plan.accuracy.variance
+    # An answer without error up to rounding (a public total) tells nothing new.
+    noisy = variance > 1e-13 * variance.max(initial=0.0)
+    kept = [k for k in independent(rows) if noisy[numbers[k]]]
+    places = np.array([numbers[k] for k in kept], dtype=np.int64)
+    accuracy = Conditioned(plan.accuracy, places, len(variance), np.array(numbers))
+    better = accuracy.correct(column.answers, declared[kept])
+    better[numbers] = declared
+    widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
+    return Column.around(better, accuracy.std, *widths), (rows, declared)
 
 
 def _holding(
@@ -209,29 +223,27 @@ def _holding(
     return np.minimum(lower, answers), np.maximum(upper, answers)
 
 
-def _check_order(release: Release, invariants: Mapping[str, float] | None) -> None:
+def _check_order(release: Release, steps: Steps) -> None:
     """Steps after steps: fitted answers are no longer unbiased, and those left out are gone."""
-    if np.isnan(release.answers).any():
+    if any(step.suppress is not None for step in release.steps):
         raise InvalidParameter(
             "release", "suppressed", "has answers left out", "take other steps before suppressing"
         )
-    if invariants and release.bounds is not None:
+    if steps.invariants and release.steps:
         raise InvalidParameter(
             "invariants",
-            list(invariants),
+            list(steps.invariants),
             "must be declared before other steps",
             "give them in the first call",
         )
 
 
-def _suppressed(
-    answers: FloatArray, std: FloatArray, bounds: Bounds, share: float
-) -> tuple[FloatArray, FloatArray, Bounds]:
+def _suppressed(column: Column, share: float) -> Column:
     """Only what holds for all answers at once holds for those that their own noise picked out."""
-    hidden = std > share * np.abs(answers)
+    hidden = column.std > share * np.abs(column.answers)
 
     def masked(values: FloatArray) -> FloatArray:
         return np.where(hidden, np.nan, values)
 
-    kept = masked(bounds.all[0]), masked(bounds.all[1])
-    return masked(answers), masked(std), Bounds(kept, kept)
+    ends = masked(column.all[0]), masked(column.all[1])
+    return Column(masked(column.answers), masked(column.std), ends, ends)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.files import alone_in, check_writable, write_table, write_text
-from noisewright.workload import Identity, Prefix, Ranges, Workload
+from noisewright.planning.plan import ReleasedTable
 from noisewright.workload.base import FloatArray
-from noisewright.workload.structure import Term
+from noisewright.workload.statistics import Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,64 +26,88 @@ COLUMNS = ("table", "query", "answer", "std_error", "lower", "upper", "lower_all
 FORMATS = ("noisewright-release", "noisewright-estimate")
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One attribute of a released table: what its queries are, in the order of the answers."""
+class Releasing(Protocol):
+    """What a release needs of the plan that it was made by."""
 
-    name: str
-    kind: Literal["value", "cumulative", "range", "query"]
-    labels: tuple[str, ...]
+    def labels(self) -> list[str]:
+        """Every answer in words."""
 
+    def tables(self) -> tuple[ReleasedTable, ...]:
+        """The named parts of the answers."""
 
-@dataclass(frozen=True)
-class ReleasedTable:
-    """A named part of a release; its answers form a tensor over its axes, in C order."""
+    def outcome(self, measurement: Any, steps: Any) -> Column:
+        """What a measurement says, after the steps taken."""
 
-    name: str
-    queries: int
-    axes: tuple[Axis, ...] = ()
+    def record(self) -> dict[str, Any]:
+        """What an execution of the plan spends and how, ready for JSON."""
 
-
-@dataclass(frozen=True, eq=False)
-class Bounds:
-    """Lower and upper ends of intervals: for each answer by itself, and for all at once."""
-
-    each: tuple[FloatArray, FloatArray]
-    all: tuple[FloatArray, FloatArray]
+    def outcome_record(self, measurement: Any) -> dict[str, Any]:
+        """What a measurement adds to that."""
 
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """Answers in the order of the workload's queries.
+    """Private answers: a plan, what was measured once, and the steps taken after the noise.
 
-    `lower` and `upper` cover each true answer with 95 % probability; `lower_all` and `upper_all`
-    cover all of them at once. `metadata` says what was spent, by which law and from which plan.
+    Everything else follows and is worked out once. `lower` and `upper` cover each true answer with
+    95 % probability; `lower_all` and `upper_all` cover all of them at once. `metadata` says what
+    was spent, by which law and from which plan. `identity` tells one spending of a budget from
+    another; reports that people made private themselves have none.
     """
 
-    answers: FloatArray
-    std: FloatArray
-    halfwidth: FloatArray
-    simultaneous_halfwidth: FloatArray
-    tables: tuple[ReleasedTable, ...]
-    metadata: Mapping[str, Any]
-    _labels: Any
-    bounds: Bounds | None = None
+    plan: Releasing
+    measurement: Any
+    steps: tuple[Any, ...] = ()
+    identity: str | None = None
+    time: str | None = None
 
     @cached_property
-    def intervals(self) -> Bounds:
-        """Ends of all intervals: around the answers, or as post-processing left them."""
-        if self.bounds is not None:
-            return self.bounds
-        each, everywhere = self.halfwidth, self.simultaneous_halfwidth
-        return Bounds(
-            (self.answers - each, self.answers + each),
-            (self.answers - everywhere, self.answers + everywhere),
-        )
+    def intervals(self) -> Column:
+        """Answers, standard errors and the ends of all intervals."""
+        return self.plan.outcome(self.measurement, self.steps)
+
+    @property
+    def answers(self) -> FloatArray:
+        """Answers in the order of the labels; NaN where left out."""
+        return self.intervals.answers
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard errors; NaN where there is none to state."""
+        return self.intervals.std
+
+    @property
+    def halfwidth(self) -> FloatArray:
+        """Half the length of the interval of each answer."""
+        lower, upper = self.intervals.each
+        return (upper - lower) / 2
+
+    @property
+    def simultaneous_halfwidth(self) -> FloatArray:
+        """Half the length of the intervals that hold all at once."""
+        lower, upper = self.intervals.all
+        return (upper - lower) / 2
+
+    @cached_property
+    def tables(self) -> tuple[ReleasedTable, ...]:
+        """The named parts of the answers."""
+        return self.plan.tables()
 
     @cached_property
     def labels(self) -> list[str]:
-        """Every query in words."""
-        return list(self._labels())
+        """Every answer in words."""
+        return self.plan.labels()
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Any]:
+        """What was spent and how, and what was done afterwards: ready for JSON."""
+        named = {"release": self.identity, "time": self.time}
+        return {
+            **self.plan.record(),
+            **self.plan.outcome_record(self.measurement),
+            **{name: text for name, text in named.items() if text is not None},
+            **reduce(lambda before, step: step.told(self.plan, before), self.steps, {}),
+        }
 
     def to_arrow(self) -> pa.Table:
         """The answers as an Arrow table."""
@@ -117,8 +140,17 @@ class Release:
         """Write the answers (CSV, or Parquet by suffix) and `<path>.meta.json` beside them."""
         return write_answers(self.to_arrow(), self.metadata, Path(path))
 
+    def save(self, path: str | Path) -> None:
+        """Write the release, whole or not at all; `nw.load` gives it back."""
+        from noisewright.planning.plan_files import save
+
+        save(self, path)
+
     def __len__(self) -> int:
         return len(self.answers)
+
+    def __repr__(self) -> str:
+        return f"<Release: {len(self):,} answers in {len(self.tables):,} tables from {self.plan!r}>"
 
     def _repr_html_(self) -> str:
         return str(self.to_pandas().head(20).to_html(index=False))
@@ -162,21 +194,6 @@ def spendings(entries: Sequence[Mapping[str, Any]]) -> int:
     """How many times a budget was spent: entries of one release are one spending."""
     named = {entry["release"] for entry in entries if "release" in entry}
     return len(named) + sum("release" not in entry for entry in entries)
-
-
-def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
-    """The axes of a term that is a product of one workload per attribute; none otherwise."""
-    kinds: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
-        Identity: "value",
-        Prefix: "cumulative",
-        Ranges: "range",
-    }
-    if term.factors is None or any(type(factor) not in kinds for factor in term.factors):
-        return ()
-    return tuple(
-        Axis(domain.names[i], kinds[type(factor)], domain.attributes[i].labels)
-        for i, factor in zip(term.attributes, term.factors, strict=True)
-    )
 
 
 def _with_gaps(values: FloatArray) -> Any:

@@ -3,6 +3,10 @@
 A plan's strategy does not depend on the size of the budget, so the smallest budget is found on one
 plan: errors fall steadily as the budget grows, and the point where the last target is met is
 bracketed and refined to far below anything one could notice.
+
+A strategy with the least mean error spends budget on tables that are good enough already. Where
+targets limit the largest errors, a second strategy is planned for the largest error of all tables,
+each in units of its own limit, and the one that meets the targets with less budget is taken.
 """
 
 from __future__ import annotations
@@ -14,15 +18,23 @@ from typing import Literal
 
 import numpy as np
 
+from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
+from noisewright.planning.choice import plan_central
+from noisewright.planning.counting import Counter
 from noisewright.privacy.budget import Privacy
+from noisewright.workload import Stack, Weighted, Workload
+from noisewright.workload.spec import Questions
 from noisewright.workload.tensor import mean_error
 
 BudgetName = Literal["epsilon", "rho"]
 
 _LARGEST = 1e6
 _STEPS = 100
+_GRIDS = 6
+_COARSER = 1e-3  # of the budget: noise thirty times as large (for ε, a thousand times)
+_UNLIMITED = 0.3  # what a table without a target weighs, beside one of the widest limit
 _STRIDE = 1.5  # of the logarithm: a factor of 4.5 in the budget
 
 
@@ -111,13 +123,20 @@ def with_budget(plan: CentralPlan, name: BudgetName, value: float) -> CentralPla
     """The same plan under another budget of the same kind."""
     old = plan.privacy
     budget = {"epsilon": None, "rho": None, name: value}
-    privacy = Privacy(delta=old.delta, neighbours=old.neighbours, **budget)
-    return replace(plan, privacy=privacy)
+    return plan.at(Privacy(delta=old.delta, neighbours=old.neighbours, **budget))
 
 
 def _error(plan: CentralPlan, target: Target) -> float:
-    std = np.sqrt(plan.variances)
+    std = plan.forecast_column.std
     part = std if target.table is None else std[_rows(plan, target.table)]
+    part = part[np.isfinite(part)]
+    if not len(part):
+        raise InvalidParameter(
+            "target",
+            target.table,
+            "has errors that depend on how many people there are",
+            "give a target for its counts or sums",
+        )
     return max(float(part.max()) if target.measure == "max" else mean_error(part, 2), 1e-300)
 
 
@@ -171,3 +190,71 @@ def _solve(function: Callable[[float], float], low: float, high: float) -> float
     while function(point) > 0 and step < 1e-6:
         point, step = point + step, 2 * step
     return point
+
+
+def plan_for_targets(
+    workload: Workload,
+    targets: Sequence[Target],
+    privacy: Privacy,
+    norm: float,
+    mechanism: str,
+    domain: Domain | None,
+    counter: Counter | None = None,
+) -> Fit:
+    """The plan that meets all targets with the smallest budget of the kind of `privacy`."""
+
+    def plain(budget: Privacy) -> CentralPlan:
+        return plan_central(workload, budget, norm, mechanism, domain, counter)
+
+    fit = _fit(plain, targets, privacy)
+    largest = any(target.measure == "max" for target in targets)
+    if norm != 2 or mechanism != "auto" or not largest or not fit.plan.counts_only:
+        return fit
+    other = _fit(lambda budget: _weighed(plain(budget), targets), targets, fit.plan.privacy)
+    return other if _spent(other) < _spent(fit) else fit
+
+
+def _fit(
+    planned: Callable[[Privacy], CentralPlan], targets: Sequence[Target], privacy: Privacy
+) -> Fit:
+    """The smallest budget, planned again on a coarser grid where the first is too fine for it."""
+    for _ in range(_GRIDS):
+        plan = planned(privacy)
+        fit = fit_budget(plan, targets)
+        if not fit.limited:
+            break
+        name: BudgetName = "rho" if privacy.rho is not None else "epsilon"
+        privacy = with_budget(plan, name, _spent(fit) * _COARSER).privacy
+    return fit
+
+
+def _spent(fit: Fit) -> float:
+    privacy = fit.plan.privacy
+    return float(privacy.rho if privacy.rho is not None else privacy.epsilon or 0.0)
+
+
+def _weighed(plan: CentralPlan, targets: Sequence[Target]) -> CentralPlan:
+    """The same questions answered by a strategy for the largest error in units of the limits."""
+    weighed = plan_central(
+        _in_units_of_limits(plan, targets), plan.privacy, float("inf"), "auto", plan.domain
+    )
+    own = replace(
+        weighed.proposal,
+        value=None,
+        bound=plan.proposal.bound,
+        certificate=plan.proposal.certificate,
+        status="tables weighed by their targets",
+    )
+    made = replace(plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None)
+    return replace(made, proposal=replace(own, value=made.unit_error))
+
+
+def _in_units_of_limits(plan: CentralPlan, targets: Sequence[Target]) -> Workload:
+    workload = plan.workload
+    if not isinstance(workload, Questions):
+        return workload
+    limits = table_limits(plan, targets)
+    widest = max(limit for limit in limits if limit is not None)
+    weights = [_UNLIMITED / widest if limit is None else 1 / limit for limit in limits]
+    parts = zip(weights, workload.plain_parts(), strict=True)
+    return Stack(tuple(Weighted(weight * widest, part) for weight, part in parts))

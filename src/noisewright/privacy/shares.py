@@ -15,6 +15,7 @@ from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.rounding import float_below
 
+_LEAST = 1e-24  # of the squared errors to weigh: everything gets some budget
 _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of shares
 
 
@@ -37,3 +38,14 @@ def split(privacy: Privacy, shares: Sequence[float]) -> list[Privacy]:
     total = sum(exact)
     portions = [float_below(amount * (share / total) * _MARGIN) for share in exact]
     return [Privacy(neighbours=whole.neighbours, **{name: portion}) for portion in portions]
+
+
+def least_error_shares(costs: Sequence[float], privacy: Privacy) -> tuple[float, ...]:
+    """Shares that make the sum of `costs`, each over its share of the budget, least.
+
+    `costs` are squared errors under the whole budget: they fall with the square of ε, or with ρ.
+    """
+    power = 1 / 3 if privacy.kind == "pure" else 1 / 2
+    largest = max(costs) or 1.0  # nothing to weigh where no noise is left
+    raw = [max(cost / largest, _LEAST) ** power for cost in costs]
+    return tuple(value / sum(raw) for value in raw)

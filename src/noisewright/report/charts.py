@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from noisewright.planning.release import Axis, Release, ReleasedTable
+from noisewright.planning.plan import ReleasedTable
+from noisewright.planning.release import Release
 from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import Axis
 
 if TYPE_CHECKING:
     import altair as alt

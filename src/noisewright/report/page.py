@@ -10,7 +10,8 @@ from string import Template
 
 import numpy as np
 
-from noisewright.planning.release import Release, ReleasedTable
+from noisewright.planning.plan import ReleasedTable
+from noisewright.planning.release import Release
 from noisewright.report.charts import agreement_chart, errors_chart, table_chart
 from noisewright.solution import BoundClass
 from noisewright.workload.base import FloatArray

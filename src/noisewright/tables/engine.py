@@ -23,6 +23,7 @@ from noisewright.domain import Attribute, Domain, Numeric
 from noisewright.errors import DomainError, InvalidParameter, TooLarge, withheld
 from noisewright.tables.reading import read_as
 from noisewright.tables.relations import Source, Table, connect, open_table, unreadable
+from noisewright.workload.measures import COUNT, CentredSum, Measure
 
 Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
@@ -34,47 +35,37 @@ _FAILURES = (duckdb.Error, pa.ArrowException, OSError)
 
 
 class DuckDBCounter:
-    """Counts the cells of marginals; `marginals` is what a plan asks of a counting engine."""
+    """Fills exact tables; `tables` is what a plan asks of a counting engine."""
+
+    def tables(
+        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+    ) -> list[Counts]:
+        """Return one flat array per table: a measure over the cells of a subset of attributes.
+
+        Cells are in C order of the subset's own order of attributes; the empty subset is everybody.
+        Values to sum are clipped and rounded as `Numeric.units` says, so that sums are exact
+        integers. All tables come from one pass: a stream is gone after it, and a file may change.
+        """
+        shapes, totals = _tables(domain, [subset for subset, _ in wanted])
+        sums = {measure for _, measure in wanted if isinstance(measure, CentredSum)}
+        names = dict.fromkeys(name for subset, _ in wanted for name in subset)
+        values = {measure.attribute for measure in sums}
+        for rows, columns in _columns(source, domain, [*names, *values]):
+            codes = {name: _encode(domain[name], columns[name]) for name in names}
+            centred = {m: _centred(domain, m, columns[m.attribute]) for m in sums}
+            for (subset, measure), shape, total in zip(wanted, shapes, totals, strict=True):
+                own = [codes[name] for name in subset]
+                if isinstance(measure, CentredSum):
+                    np.add.at(total, _flat(own, shape, rows), centred[measure])
+                else:
+                    _add(total, rows, own, shape)
+        return totals
 
     def marginals(
         self, source: Source, domain: Domain, subsets: Sequence[tuple[str, ...]]
     ) -> list[Counts]:
-        """Return one flat array of counts per subset of attributes.
-
-        Cells are in C order of the subset's own order of attributes; the empty subset counts the
-        rows. All subsets are counted in one pass.
-        """
-        shapes, counts = _tables(domain, subsets)
-        for rows, columns in _columns(source, domain, {name for s in subsets for name in s}):
-            codes = {name: _encode(domain[name], column) for name, column in columns.items()}
-            for subset, shape, total in zip(subsets, shapes, counts, strict=True):
-                _add(total, rows, [codes[name] for name in subset], shape)
-        return counts
-
-    def sums(
-        self, source: Source, domain: Domain, value: str, unit: float,
-        subsets: Sequence[tuple[str, ...]],
-    ) -> tuple[list[Counts], list[Counts]]:  # fmt: skip
-        """Return counts, and sums of a numeric attribute in whole units, per cell of each marginal.
-
-        Values are clipped and rounded as `Numeric.units` says, so that sums are exact integers and
-        one person changes at most one cell of each by `largest_units(unit)`. Both come from one
-        pass: a stream is gone after it, and a file may change.
-        """
-        attribute = domain[value]
-        if not isinstance(attribute, Numeric):
-            raise InvalidParameter("value", value, "must be a numeric attribute")
-        shapes, counts = _tables(domain, subsets)
-        totals = [np.zeros_like(count) for count in counts]
-        names = {name for subset in subsets for name in subset}
-        for rows, columns in _columns(source, domain, names | {value}):
-            units = attribute.units(columns[value], unit)
-            codes = {name: _encode(domain[name], columns[name]) for name in names}
-            for subset, shape, count, total in zip(subsets, shapes, counts, totals, strict=True):
-                cells = _flat([codes[name] for name in subset], shape, rows)
-                np.add.at(count, cells, 1)
-                np.add.at(total, cells, units)
-        return counts, totals
+        """Return one flat array of counts of people per subset of attributes."""
+        return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
 
     def codes(
         self, source: Source, domain: Domain, names: Sequence[str] | None = None
@@ -109,6 +100,13 @@ def _shape(domain: Domain, subset: Sequence[str]) -> tuple[int, ...]:
     if len(set(subset)) < len(subset):
         raise InvalidParameter("marginal", subset, "must not name an attribute twice")
     return tuple(domain[name].size for name in subset)
+
+
+def _centred(domain: Domain, measure: CentredSum, column: pa.Array) -> Counts:
+    attribute = domain[measure.attribute]
+    if not isinstance(attribute, Numeric):
+        raise InvalidParameter("value", measure.attribute, "must be a numeric attribute")
+    return np.asarray(2 * attribute.units(column, measure.unit) - (measure.low + measure.high))
 
 
 def _add(total: Counts, rows: int, columns: Sequence[Codes], shape: tuple[int, ...]) -> None:

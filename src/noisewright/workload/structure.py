@@ -17,7 +17,7 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.workload.algebra import Kron, Stack, Weighted, kron
-from noisewright.workload.atoms import Explicit, Identity, Parity, Total
+from noisewright.workload.atoms import Atom, Explicit, Identity, Parity, Total
 from noisewright.workload.base import Array, Workload
 from noisewright.workload.marginals import Marginals, OnAttributes, Table
 from noisewright.workload.measures import COUNT, Measure
@@ -58,6 +58,13 @@ class Term:
     @property
     def queries(self) -> int:
         return self.inner.queries
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for terms that ask the same of the same table, where that is easily told."""
+        plain = self.factors is not None and all(isinstance(f, Atom) for f in self.factors)
+        same = tuple(f.text() for f in self.factors or ()) if plain else id(self.inner)
+        return self.weight, self.attributes, self.measure, same
 
     @property
     def is_counts(self) -> bool:

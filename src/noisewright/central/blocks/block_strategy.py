@@ -11,7 +11,7 @@ first two the least-squares answer is the sum of what each block says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -39,9 +39,6 @@ from noisewright.workload.tensor import apply_along_axes
 _LOST = 1e-6  # relative rounding allowed where a query is measured and comes back
 _PROBES = 4
 _LARGEST_PROBE = 2.0**26  # cells of a table on which that is tried
-
-Marginal = Callable[[Table], Integers]
-"""Gives the exact counts of a marginal table, as a tensor over its attributes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,15 +145,9 @@ class BlockStrategy:
         least = min(total, Fraction(sharper)) if known and sharper is not None else total
         return root_above(least) if least else 0.0
 
-    def measure(self, marginal: Marginal) -> list[Integers]:
-        """Exact measurements of every block."""
-        counted: dict[Table, Integers] = {}
-        results = []
-        for block in self.blocks:
-            if block.attributes not in counted:
-                counted[block.attributes] = marginal(block.attributes)
-            results.append(block.measure(counted[block.attributes]))
-        return results
+    def measure(self, tables: Mapping[Table, Integers]) -> list[Integers]:
+        """Exact measurements of every block, from the exact counts of its marginal table."""
+        return [block.measure(tables[block.attributes]) for block in self.blocks]
 
     def laws(self, law: NoiseLaw) -> list[NoiseLaw]:
         """The law of every block's noise, when a block of relative scale 1 has `law`."""

@@ -152,7 +152,7 @@ def _plan(problem: CentralProblem) -> Proposal:
     if few or not problem.single_product:
         term, sizes = as_one_axis(problem.workload), (problem.workload.size,)
     search = replaced_product if public else product_strategy
-    return search(term, sizes, problem.norm, problem.grid_bits).proposal(problem.privacy)
+    return search(term, sizes, problem.norm, problem.grid_bits).proposal(problem)
 
 
 GAUSSIAN_STRATEGY = CentralMechanism(
@@ -211,7 +211,7 @@ def _split(problem: CentralProblem) -> Proposal:
         "the hardest part alone",
         f"{len(parts)} parts answered separately: they need not agree with each other",
         neighbours,
-    ).proposal(problem.privacy)
+    ).proposal(problem)
 
 
 SPLIT = CentralMechanism(

@@ -201,7 +201,7 @@ def _plan(problem: CentralProblem) -> Proposal:
     best = interaction_strategy(
         problem.shifted_terms, problem.sizes, problem.norm, start, problem.neighbours
     )
-    return best.proposal(problem.privacy)
+    return best.proposal(problem)
 
 
 RESIDUAL = CentralMechanism(

@@ -287,7 +287,7 @@ def _plan(problem: CentralProblem) -> Proposal:
     start = problem.once(certified)
     bits = problem.grid_bits
     found = shared_basis(problem.terms, start.design, problem.norm, start.bound, bits)
-    return found.proposal(problem.privacy)
+    return found.proposal(problem)
 
 
 SHARED_BASIS = CentralMechanism(

@@ -41,7 +41,7 @@ def _plan(problem: CentralProblem) -> Proposal:
     best = min(options, key=lambda option: option.value)
     tightest = max(options, key=lambda option: option.bound or 0.0)
     best = replace(best, bound=tightest.bound, certificate=tightest.certificate)
-    return best.proposal(problem.privacy)
+    return best.proposal(problem)
 
 
 def _options(problem: CentralProblem) -> list[Candidate]:

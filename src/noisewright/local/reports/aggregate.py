@@ -73,6 +73,13 @@ class Aggregate(Shown):
         self.tally = np.zeros((self.groups, self.format.collector.counters), dtype=np.int64)
         self.group_people = np.zeros(self.groups, dtype=np.int64)
 
+    def copy(self) -> Aggregate:
+        """The same statistics, which later reports do not change."""
+        result = Aggregate(self.format, self.groups, self.cap)
+        result.tally, result.group_people = self.tally.copy(), self.group_people.copy()
+        result.set_aside = dict(self.set_aside)
+        return result
+
     def _facts(self) -> list[tuple[str, str]]:
         aside = sum(self.set_aside.values())
         counts = ("people", f"{self.people:,}"), ("set aside", f"{aside:,}")

@@ -49,6 +49,7 @@ def quantiles(
         raise InvalidParameter(
             "edges", len(ends), f"must be {len(cumulative) + 1} rising numbers", "give all edges"
         )
+    check_levels(levels)
     fitted = monotone_counts(cumulative, std)
     high = cumulative + halfwidth
     low = np.maximum.accumulate(np.maximum(cumulative - halfwidth, 0.0))
@@ -56,11 +57,16 @@ def quantiles(
     return [_quantile(level, fitted, low, high, ends) for level in levels]
 
 
+def check_levels(levels: Sequence[float]) -> None:
+    """Refuse levels of no quantile."""
+    for level in levels:
+        if not 0 < level < 1:
+            raise InvalidParameter("level", level, "must lie in (0, 1)", "0.5 is the median")
+
+
 def _quantile(
     level: float, fitted: FloatArray, low: FloatArray, high: FloatArray, edges: FloatArray
 ) -> Quantile:
-    if not 0 < level < 1:
-        raise InvalidParameter("level", level, "must lie in (0, 1)", "0.5 is the median")
     wanted = level * fitted[-1]
     bin_ = min(int(np.searchsorted(fitted, wanted)), len(fitted) - 1)
     before = fitted[bin_ - 1] if bin_ else 0.0

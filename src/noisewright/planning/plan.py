@@ -1,0 +1,184 @@
+"""What every plan is, whoever adds the noise and whatever is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from noisewright.domain import Domain
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.spend import Spend
+from noisewright.solution import BoundClass, settled
+from noisewright.workload import Workload, stack
+from noisewright.workload.base import FloatArray
+from noisewright.workload.spec import Questions, query_labels
+from noisewright.workload.statistics import Axis
+from noisewright.workload.structure import terms
+from noisewright.workload.tensor import mean_error
+
+LEVEL = 0.95
+
+
+class Errors(Protocol):
+    """What every forecast tells: standard errors in people, and the figures that fit a line."""
+
+    @property
+    def std(self) -> FloatArray:
+        """The standard error of every answer."""
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square over the answers."""
+
+    @property
+    def max(self) -> float:
+        """The largest standard error."""
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that fit on a line."""
+
+
+@runtime_checkable
+class Plan(Protocol):
+    """A plan of any kind: counts, sums and means, streams, several together, or reports."""
+
+    @property
+    def model(self) -> str:
+        """Who adds the noise: a curator ("central"), or every person ("local")."""
+
+    @property
+    def privacy(self) -> Privacy:
+        """The promise that one execution keeps."""
+
+    @property
+    def spend(self) -> Spend:
+        """What one execution costs, from the noise that is drawn."""
+
+    def forecast(self) -> Errors:
+        """How wrong the answers will be, before any budget is spent."""
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan, whole or not at all; `nw.load` gives it back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Errors in counts of people.
+
+    `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
+    once; an error that depends on how many people there are is NaN. `lower_bound` limits the error
+    (in the plan's own sense) of every method in `bound_class`, and `ratio` is the plan's error over
+    it; None where no bound is known. `quantisation_loss` is what the integer grid costs, relative
+    to the same error.
+    """
+
+    std: FloatArray
+    halfwidth: FloatArray
+    simultaneous_halfwidth: FloatArray
+    error: str = "rmse"
+    lower_bound: float | None = None
+    ratio: float | None = None
+    quantisation_loss: float | None = None
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square of the standard errors."""
+        return mean_error(self.std[np.isfinite(self.std)], 2)
+
+    @property
+    def max(self) -> float:
+        """The largest standard error."""
+        return float(np.nanmax(self.std))
+
+    @property
+    def bound_class(self) -> BoundClass | None:
+        """The methods that `lower_bound` limits."""
+        return central_class(self.lower_bound)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures that fit on a line."""
+        return {
+            "rmse": self.rmse,
+            "max": self.max,
+            "lower_bound": self.lower_bound,
+            "ratio": self.ratio,
+            "bound_class": self.bound_class,
+            "quantisation_loss": self.quantisation_loss,
+        }
+
+
+def central_class(bound: float | None) -> BoundClass | None:
+    """The methods that a central bound limits, or None where there is no bound."""
+    return None if bound is None else BoundClass.LINEAR
+
+
+def certified_ratio(achieved: float, bound: float | None) -> float | None:
+    """Error over its lower bound, at least one: a contradiction beyond rounding is no result."""
+    if bound is None:
+        return None
+    lifted = settled(achieved, bound, "error of a plan")
+    return lifted / bound if bound > 0 else 1.0 if lifted == 0 else inf
+
+
+def error_name(norm: float) -> str:
+    """The name of an error by its exponent."""
+    return {2.0: "rmse", inf: "max"}.get(norm, f"{norm:g}-mean")
+
+
+@dataclass(frozen=True)
+class ReleasedTable:
+    """A named part of a release; its answers form a tensor over its axes, in C order."""
+
+    name: str
+    queries: int
+    axes: tuple[Axis, ...] = ()
+
+
+class TableError(NamedTuple):
+    """The errors of one table: standard errors, and the widest half-widths of its intervals."""
+
+    name: str
+    queries: int
+    rmse: float
+    max: float
+    halfwidth: float
+    simultaneous_halfwidth: float
+
+
+def table_errors(
+    tables: Sequence[ReleasedTable], std: FloatArray, each: FloatArray, all_: FloatArray
+) -> list[TableError]:
+    """The errors of every table of a release."""
+    ends = np.cumsum([table.queries for table in tables])[:-1]
+    pieces = zip(tables, *(np.split(values, ends) for values in (std, each, all_)), strict=True)
+    return [
+        TableError(t.name, t.queries, mean_error(s, 2), *(float(v.max()) for v in (s, half, wide)))
+        for t, s, half, wide in pieces
+    ]
+
+
+def plain_workload(workload: Workload) -> Workload:
+    """The queries as they are answered, without the weights of named questions."""
+    return stack(workload.plain_parts()) if isinstance(workload, Questions) else workload
+
+
+def query_names(workload: Workload, domain: Domain | None) -> list[str]:
+    """Every query in words."""
+    if domain is None or isinstance(workload, Questions):
+        return workload.labels()
+    return [label for t in terms(workload, domain.shape) for label in query_labels(domain, t)]
+
+
+def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:
+    """The named parts of the answers, with what their queries stand for."""
+    if not isinstance(workload, Questions):
+        return (ReleasedTable(workload.brief(), workload.queries),)
+    return tuple(ReleasedTable(s.name, s.queries, s.axes) for s in workload.statistics)

@@ -1,0 +1,153 @@
+"""Predicates over attributes: `age >= 65 and sex == "F"` becomes the set of cells it holds for.
+
+Text is parsed as a Python expression and only comparisons of an attribute with constants, joined by
+`and`, `or`, `not`, are understood; nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain import Attribute, Domain, Level, Ordered
+from noisewright.errors import InvalidParameter, TooLarge, shown
+
+Mask = npt.NDArray[np.bool_]
+
+_HELP = (
+    'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in ["N", "S"], not employed'
+)
+_MOST_CELLS = 2**27
+_MIRRORED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """The attributes a predicate mentions (in the domain's order) and its cells among theirs."""
+
+    attributes: tuple[int, ...]
+    mask: Mask
+
+
+def parse_predicate(text: str, domain: Domain) -> Predicate:
+    """Understand `text` over the attributes of `domain`."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # Python's own, on its own notation
+            tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
+    names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    if not names:
+        raise InvalidParameter("count", text, "must mention an attribute", _HELP)
+    attributes = sorted({domain.find(name)[0] for name in names})
+    cells = prod(domain.shape[i] for i in attributes)
+    if cells > _MOST_CELLS:
+        raise TooLarge(
+            f"count={shown(text)} is about {cells} cells, more than {_MOST_CELLS}; "
+            "mention fewer attributes"
+        )
+    return Predicate(tuple(attributes), _Reader(text, domain, attributes).read(tree))
+
+
+class _Reader:
+    """Masks are tensors over the mentioned attributes, one axis each."""
+
+    def __init__(self, text: str, domain: Domain, attributes: list[int]) -> None:
+        self.text, self.domain, self.attributes = text, domain, attributes
+        self.shape = tuple(domain.shape[i] for i in attributes)
+
+    def read(self, node: ast.expr) -> Mask:
+        if isinstance(node, ast.BoolOp):
+            join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
+            return np.asarray(reduce(join, (self.read(value) for value in node.values)))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return ~self.read(node.operand)
+        if isinstance(node, ast.Name):
+            truth = self._equal(self._boolean(node.id), True)
+            return self._spread(self.domain.index(node.id), truth)
+        if isinstance(node, ast.Compare):
+            return self._comparison(node)
+        raise self._error(ast.unparse(node))
+
+    def _comparison(self, node: ast.Compare) -> Mask:
+        sides = [node.left, *node.comparators]
+        masks = [
+            self._pair(left, operator, right)
+            for left, operator, right in zip(sides, node.ops, sides[1:], strict=False)
+        ]
+        return np.asarray(reduce(np.logical_and, masks))
+
+    def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Mask:
+        if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
+            left, right = right, left
+            operator = _MIRRORED.get(type(operator), type(operator))()
+        if not isinstance(left, ast.Name):
+            raise self._error(ast.unparse(left))
+        position, level = self.domain.find(left.id)
+        try:
+            constant = ast.literal_eval(right)
+        except ValueError:
+            raise self._error(ast.unparse(right)) from None
+        subject = level or self.domain.attributes[position]
+        return self._spread(position, self._cells(subject, operator, constant))
+
+    def _cells(self, subject: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+        if isinstance(operator, ast.Eq | ast.NotEq):
+            found = self._equal(subject, constant)
+            return found if isinstance(operator, ast.Eq) else ~found
+        if isinstance(operator, ast.In | ast.NotIn) and isinstance(constant, list | tuple | set):
+            found = reduce(np.logical_or, (self._equal(subject, value) for value in constant))
+            return found if isinstance(operator, ast.In) else ~found
+        return self._ordered(subject, operator, constant)
+
+    def _equal(self, subject: Attribute | Level, constant: object) -> Mask:
+        if isinstance(subject, Level):
+            return np.equal(subject.groups, subject.locate(constant))
+        mask = np.zeros(subject.size, dtype=np.bool_)
+        if isinstance(subject, Ordered):
+            low = subject.cells_below(constant)
+            high = subject.cells_below(constant, inclusive=True)
+            mask[low:high] = True
+        else:
+            mask[subject.locate(constant)] = True
+        return mask
+
+    def _ordered(self, attribute: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+        if not isinstance(attribute, Ordered):
+            raise InvalidParameter(
+                "count",
+                self.text,
+                f"compares {attribute.name!r}, which has no order",
+                "use == or in",
+            )
+        inclusive = isinstance(operator, ast.LtE | ast.Gt)
+        below = attribute.cells_below(constant, inclusive)
+        # Cells from the last declared one on hold values that have no place in the order.
+        mask = np.zeros(attribute.size, dtype=np.bool_)
+        if isinstance(operator, ast.Lt | ast.LtE):
+            mask[:below] = True
+        elif isinstance(operator, ast.Gt | ast.GtE):
+            mask[below : len(attribute.declared_labels)] = True
+        else:
+            raise self._error(self.text)
+        return mask
+
+    def _boolean(self, name: str) -> Attribute:
+        attribute = self.domain[name]
+        if attribute.kind != "boolean":
+            raise InvalidParameter("count", self.text, f"uses {name!r} alone", "compare it")
+        return attribute
+
+    def _spread(self, attribute: int, cells: Mask) -> Mask:
+        shape = [1] * len(self.attributes)
+        shape[self.attributes.index(attribute)] = cells.size
+        return np.broadcast_to(cells.reshape(shape), self.shape)
+
+    def _error(self, part: str) -> InvalidParameter:
+        return InvalidParameter("count", self.text, f"has {part!r}, which is not understood", _HELP)

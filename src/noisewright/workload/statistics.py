@@ -1,0 +1,328 @@
+"""Kinds of question: the linear terms that each needs, and what it says from their noisy answers.
+
+A new kind of question is one class here and one line of the parser (`spec`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import sqrt
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from noisewright.domain import Domain, Numeric
+from noisewright.workload.atoms import Identity, Prefix, Ranges
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.measures import CentredSum
+from noisewright.workload.quantiles import quantiles
+from noisewright.workload.structure import Term
+
+Ends = tuple[FloatArray, FloatArray]
+
+CLEAR = 4
+"""Half-widths that a count must be for a ratio to it to be stated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Answers with standard errors and the ends of their intervals.
+
+    `each` holds every true answer with the stated probability, `all` all of them at once. A missing
+    answer or standard error is NaN.
+    """
+
+    answers: FloatArray
+    std: FloatArray
+    each: Ends
+    all: Ends
+
+    @classmethod
+    def around(cls, answers: FloatArray, std: FloatArray, each: float, all_: float) -> Column:
+        """Intervals of so many standard errors either side."""
+        ends = [(answers - width * std, answers + width * std) for width in (each, all_)]
+        return cls(answers, std, *ends)
+
+    @classmethod
+    def joined(cls, columns: Sequence[Column]) -> Column:
+        """One column below the other."""
+        if len(columns) == 1:
+            return columns[0]
+        stacked = [
+            np.concatenate(pieces)
+            for pieces in zip(*((c.answers, c.std, *c.each, *c.all) for c in columns), strict=True)
+        ]
+        answers, std, low, high, low_all, high_all = stacked
+        return cls(answers, std, (low, high), (low_all, high_all))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One attribute of a released table: what its queries are, in the order of the answers."""
+
+    name: str
+    kind: Literal["value", "cumulative", "range", "query"]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Noisy:
+    """Unbiased answers to one term, and their standard errors."""
+
+    values: FloatArray
+    std: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Widths:
+    """Standard errors either side of an answer that hold it.
+
+    `each(k)` holds k answers at once; `all` holds every answer of the release at once.
+    """
+
+    each: Callable[[int], float]
+    all: float
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic(ABC):
+    """A named question over a domain; `weight` says how much its accuracy matters."""
+
+    domain: Domain
+    name: str
+    table: Term
+    weight: float = 1.0
+
+    note: ClassVar[str | None] = None
+    """What must be known to read the answers, for the record."""
+
+    @property
+    def needs(self) -> tuple[Term, ...]:
+        """The linear terms that it is derived from."""
+        return (self.table,)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """How much the standard error of each term matters, in people."""
+        return (self.weight,)
+
+    @property
+    def queries(self) -> int:
+        """Number of answers."""
+        return self.table.queries
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """What the answers are a tensor over, in C order; none where they are no such tensor."""
+        return term_axes(self.domain, self.table)
+
+    def labels(self) -> list[str]:
+        """Every answer in words."""
+        from noisewright.workload.spec import query_labels
+
+        return query_labels(self.domain, self.table)
+
+    @abstractmethod
+    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
+        """The column of answers, from the answers to the terms."""
+
+
+class Counts(Statistic):
+    """Numbers of people."""
+
+    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
+        (counts,) = parts
+        return Column.around(counts.values, counts.std, widths.each(1), widths.all)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfNumber(Statistic):
+    """A statistic of a bounded number, by group: from people and from centred sums."""
+
+    measure: CentredSum | None = None
+
+    @property
+    def number(self) -> CentredSum:
+        """The number that is summed."""
+        assert self.measure is not None
+        return self.measure
+
+    @property
+    def needs(self) -> tuple[Term, ...]:
+        return self.table, replace(self.table, measure=self.number)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """In people: one person adds at most `reach` to a centred sum, and that counts as one."""
+        return self.weight, self.weight / self.number.reach
+
+
+class Sums(_OfNumber):
+    """Sums of a number, whoever lacks it adding nothing."""
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        middle = (self.number.low + self.number.high) / self.number.reach
+        return self.weight * sqrt(1 + middle**2), self.weight / self.number.reach
+
+    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
+        counts, centred = parts
+        number = self.number
+        middle, unit = abs(number.low + number.high), number.unit
+        sums = number.total(counts.values, centred.values)
+        # The two tables have noise of their own.
+        std = unit / 2 * np.hypot(centred.std, middle * counts.std)
+        wide = widths.all * unit / 2 * (centred.std + middle * counts.std)
+        half = widths.each(1) * std
+        return Column(sums, std, (sums - half, sums + half), (sums - wide, sums + wide))
+
+
+class Means(_OfNumber):
+    """Sum over count, whoever lacks a value adding nothing to the sum.
+
+    A ratio to a count that noise may have made says nothing, and its expectation is far off: a mean
+    is stated only where the count is at least four times its own half-width. Intervals are stated
+    for every group and hold for each group of at least one person, though not given that its mean
+    is stated.
+    """
+
+    note = (
+        "sum over count, whoever lacks a value adding nothing to the sum; left out where the noisy "
+        "count is below four times its own half-width; intervals are given for every group and "
+        "hold for each group of at least one person, though not given that its mean is stated"
+    )
+
+    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
+        counts, centred = parts
+        # Two figures make a ratio: both must hold.
+        each = self._ends(counts, centred, widths.each(2))
+        mean = self._ratio(counts, centred, widths.each(2))
+        ends = [
+            (np.fmin(lower, mean), np.fmax(upper, mean))
+            for lower, upper in (each, self._ends(counts, centred, widths.all))
+        ]
+        return Column(mean, np.full(len(mean), np.nan), *ends)
+
+    def _ratio(self, counts: Noisy, centred: Noisy, width: float) -> FloatArray:
+        people, number = counts.values, self.number
+        clear = (people > 0) & (people >= CLEAR * width * counts.std)
+        return self._possible(
+            self._middle + number.unit / 2 * centred.values / np.where(clear, people, np.nan)
+        )
+
+    def _ends(self, counts: Noisy, centred: Noisy, width: float) -> Ends:
+        half, spread = width * counts.std, width * centred.std
+        fewest, most = np.maximum(counts.values - half, 1.0), np.maximum(counts.values + half, 1.0)
+        lower, upper = centred.values - spread, centred.values + spread
+        unit = self.number.unit / 2
+        lower = self._middle + unit * lower / np.where(lower < 0, fewest, most)
+        upper = self._middle + unit * upper / np.where(upper < 0, most, fewest)
+        return self._possible(lower), self._possible(upper)
+
+    @property
+    def _middle(self) -> float:
+        return self.number.unit * (self.number.low + self.number.high) / 2
+
+    def _possible(self, means: FloatArray) -> FloatArray:
+        low, high = self.number.unit * self.number.low, self.number.unit * self.number.high
+        if self.number.missing:  # who has no value adds nothing to the sum and one to the count
+            low, high = min(low, 0.0), max(high, 0.0)
+        return np.clip(means, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles(Statistic):
+    """Quantiles of a numeric attribute by group, from cumulative counts.
+
+    Intervals are edges of bins; all of them hold at once.
+    """
+
+    levels: tuple[float, ...] = ()
+
+    @cached_property
+    def _place(self) -> int:
+        """The axis of the table along which counts accumulate."""
+        assert self.table.factors is not None
+        return next(k for k, f in enumerate(self.table.factors) if isinstance(f, Prefix))
+
+    @property
+    def attribute(self) -> Numeric:
+        """Whose quantiles are asked."""
+        attribute = self.domain.attributes[self.table.attributes[self._place]]
+        assert isinstance(attribute, Numeric)
+        return attribute
+
+    @cached_property
+    def _groups(self) -> tuple[Axis, ...]:
+        axes = term_axes(self.domain, self.table)
+        return axes[: self._place] + axes[self._place + 1 :]
+
+    @property
+    def queries(self) -> int:
+        return len(self.labelled())
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        levels = tuple(f"{level:g}" for level in self.levels)
+        return (*self._groups, Axis(f"quantile of {self.attribute.name}", "query", levels))
+
+    def labelled(self) -> list[tuple[str, float]]:
+        """The group in words and the level of every answer."""
+        columns = [[f"{axis.name} = {label}" for label in axis.labels] for axis in self._groups]
+        groups = [", ".join(row) for row in product(*columns)]
+        return list(product(groups, self.levels))
+
+    def labels(self) -> list[str]:
+        name = self.attribute.name
+        return [
+            ", ".join(filter(None, [group, f"quantile {level:g} of {name}"]))
+            for group, level in self.labelled()
+        ]
+
+    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
+        (noisy,) = parts
+        shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
+        edges = np.asarray(self.attribute.edges, dtype=np.float64)
+        values, std = (
+            np.moveaxis(array.reshape(shape), self._place, -1).reshape(-1, shape[self._place])
+            for array in (noisy.values, noisy.std)
+        )
+        bins = len(edges) - 1  # cells behind them hold people without a value, or outside
+        found = [
+            quantile
+            for row, errors in zip(values[:, :bins], std[:, :bins], strict=True)
+            for quantile in quantiles(row, errors, widths.all * errors, edges, self.levels)
+        ]
+        ends = np.array([q.lower for q in found]), np.array([q.upper for q in found])
+        estimates = np.array([q.estimate for q in found])
+        return Column(estimates, np.full(len(found), np.nan), ends, ends)
+
+
+def weighted_needs(statistics: Sequence[Statistic]) -> list[tuple[Term, float]]:
+    """Every term that is needed, once, with how much its standard errors matter altogether."""
+    terms: dict[tuple[object, ...], Term] = {}
+    squares: dict[tuple[object, ...], float] = {}
+    for statistic in statistics:
+        for need, weight in zip(statistic.needs, statistic.weights, strict=True):
+            terms.setdefault(need.key, need)
+            squares[need.key] = squares.get(need.key, 0.0) + weight**2
+    return [(term, sqrt(squares[key])) for key, term in terms.items()]
+
+
+def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
+    """The axes of a term that is a product of one workload per attribute; none otherwise."""
+    kinds: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
+        Identity: "value",
+        Prefix: "cumulative",
+        Ranges: "range",
+    }
+    if term.factors is None or any(type(factor) not in kinds for factor in term.factors):
+        return ()
+    return tuple(
+        Axis(domain.names[i], kinds[type(factor)], domain.attributes[i].labels)
+        for i, factor in zip(term.attributes, term.factors, strict=True)
+    )
