@@ -25,7 +25,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
-from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.counter import DuckDBCounter
 
 PEOPLE = Domain(
     [

@@ -18,7 +18,7 @@ import pyarrow.csv
 
 import noisewright as nw
 from noisewright.demo.people import domain, people, questions
-from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.counter import DuckDBCounter
 
 
 def main() -> None:

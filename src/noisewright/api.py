@@ -172,6 +172,6 @@ def _check_model(model: str) -> None:
 
 def _counter() -> Counter:
     """The engine that counts tables unless another is given."""
-    from noisewright.tables.engine import DuckDBCounter
+    from noisewright.tables.counter import DuckDBCounter
 
     return DuckDBCounter()

@@ -17,9 +17,9 @@ import pytest
 
 from noisewright.domain import Boolean, Categorical, Domain, Numeric
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, TooLarge
-from noisewright.tables import engine
-from noisewright.tables.engine import DuckDBCounter
-from noisewright.tables.relations import connect
+from noisewright.tables import counter
+from noisewright.tables.counter import DuckDBCounter
+from noisewright.tables.duckdb import connect
 from noisewright.workload.measures import COUNT, CentredSum
 from noisewright.workload.spec import summed
 
@@ -73,7 +73,7 @@ def test_every_marginal_from_every_source(rows: int, tmp_path: Path, monkeypatch
     frame.iloc[: rows // 3].to_csv(tmp_path / "part1.csv", index=False)
     frame.iloc[rows // 3 :].to_csv(tmp_path / "part2.csv", index=False)
     frame.to_parquet(tmp_path / "table.parquet", index=False)
-    monkeypatch.setattr(engine, "_MOST_ROWS_A_BATCH", 64)  # several batches, several chunks
+    monkeypatch.setattr(counter, "_MOST_ROWS_A_BATCH", 64)  # several batches, several chunks
     for source in (
         frame,
         pa.Table.from_pandas(frame),
@@ -100,7 +100,7 @@ def test_flat_cells_of_the_whole_domain() -> None:
 
 
 def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(engine, "_MOST_ROWS_A_BATCH", 2048)
+    monkeypatch.setattr(counter, "_MOST_ROWS_A_BATCH", 2048)
     rng = np.random.default_rng(3)
     frame = pd.DataFrame(
         {

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
 from noisewright.errors import DomainError
-from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.counter import DuckDBCounter
 from oracles.encoding import REFUSED, cell_of
 
 AWKWARD = [

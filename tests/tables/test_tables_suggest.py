@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
 from noisewright.errors import DomainError
 from noisewright.tables import suggest
-from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.counter import DuckDBCounter
 from noisewright.tables.suggest import suggest_schema
 
 ROWS = 60

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
-from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.counter import DuckDBCounter
 
 WORDS = ["x", "1", "1.5", "true", "2024-01-02", "2024-01-02 03:04:05.5", "01:02:03"]
 WORDS += ["2024-01-02 03:04:05.5+00", "9007199254740992", str(2**60)]

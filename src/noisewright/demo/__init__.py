@@ -14,7 +14,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.files import write_table, write_text
 from noisewright.privacy.budget import Privacy
 from noisewright.report.page import page
-from noisewright.tables.engine import DuckDBCounter
+from noisewright.tables.counter import DuckDBCounter
 from noisewright.workload.spec import Questions
 from noisewright.workload.spec import questions as read_questions
 
