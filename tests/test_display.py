@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -17,27 +20,68 @@ DOMAIN = nw.Domain(
 )
 SPEC = {"queries": [{"cdf": "age"}, {"histogram": "<town>"}]}
 BUDGET = nw.Privacy(epsilon=1, delta=1e-9)
-LOCAL = nw.plan("prefix:16", nw.Privacy(epsilon=1), model="local", mechanism="unary")
-REPORTS = LOCAL.aggregate(LOCAL.randomize(np.zeros(50, dtype=np.int64)))
-OBJECTS = {
-    "domain": (DOMAIN, "age (100), <town> (501)"),
-    "attribute": (DOMAIN["<town>"], "outside=other"),
-    "prefix": (nw.workload("prefix:64"), "prefix:64"),
-    "matrix": (nw.workload(np.eye(300)), "queries=300"),
-    "sums": (nw.workload("+".join(["2@prefix:64"] * 40)), "queries=2,560"),
-    "questions": (nw.Workload.from_spec(SPEC, DOMAIN), "cells=50,100"),
-    "privacy": (BUDGET, "epsilon=1"),
-    "factorization": (nw.factorize("prefix:64"), "value=2.09986"),
-    "approximate": (nw.approximate_norm("prefix:4", 0.1), "entrywise=0.1"),
-    "strategy": (LOCAL.strategy, "cells=16"),
-    "client": (LOCAL.client, "bytes"),
-    "aggregate": (REPORTS, "people=50"),
-}
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@cache
+def objects() -> dict[str, tuple[Any, str]]:
+    """Every public kind of object, and a part of the line that shows it."""
+    sums = nw.plan_sums("age", [["<town>"]], BUDGET, DOMAIN)
+    central = nw.plan("prefix:64", BUDGET)
+    local = nw.plan("prefix:16", nw.Privacy(epsilon=1), model="local", mechanism="unary")
+    reports = local.aggregate(local.randomize(np.zeros(50, dtype=np.int64)))
+    return {
+        "domain": (DOMAIN, "age (100), <town> (501)"),
+        "attribute": (DOMAIN["<town>"], "outside=other"),
+        "prefix": (nw.workload("prefix:64"), "prefix:64"),
+        "matrix": (nw.workload(np.eye(300)), "queries=300"),
+        "sums": (nw.workload("+".join(["2@prefix:64"] * 40)), "queries=2,560"),
+        "questions": (nw.Workload.from_spec(SPEC, DOMAIN), "cells=50,100"),
+        "privacy": (BUDGET, "epsilon=1"),
+        "factorization": (nw.factorize("prefix:64"), "value=2.09986"),
+        "approximate": (nw.approximate_norm("prefix:4", 0.1), "entrywise=0.1"),
+        "plan": (central, "mechanism=gaussian-strategy"),
+        "plan of sums": (sums, "CentralPlan"),
+        "plan of a stream": (nw.plan_stream(64, BUDGET), "StreamPlan"),
+        "plans together": (nw.plan_together(["prefix:8", "identity:8"], BUDGET), "Together"),
+        "local plan": (local, "mechanism=unary"),
+        "forecast": (central.forecast(), "rmse="),
+        "local forecast": (local.forecast(1000), "people=1,000"),
+        "release": (central.release(np.arange(64)), "64 answers"),
+        "estimate": (local.estimate(reports), "16 answers"),
+        "strategy": (local.strategy, "cells=16"),
+        "client": (local.client, "bytes"),
+        "aggregate": (reports, "people=50"),
+    }
+
+
+NAMES = (
+    "domain",
+    "attribute",
+    "prefix",
+    "matrix",
+    "sums",
+    "questions",
+    "privacy",
+    "factorization",
+    "approximate",
+    "plan",
+    "plan of sums",
+    "plan of a stream",
+    "plans together",
+    "local plan",
+    "forecast",
+    "local forecast",
+    "release",
+    "estimate",
+    "strategy",
+    "client",
+    "aggregate",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_console_shows_one_short_line(name: str) -> None:
-    shown, text = OBJECTS[name]
+    shown, text = objects()[name]
     line = repr(shown)
     assert text in line
     assert type(shown).__name__ in line
@@ -45,11 +89,15 @@ def test_a_console_shows_one_short_line(name: str) -> None:
     assert "\n" not in line
 
 
-@pytest.mark.parametrize("name", [name for name in OBJECTS if name != "privacy"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "privacy"])
 def test_a_notebook_shows_a_table_without_markup_of_others(name: str) -> None:
-    table = OBJECTS[name][0]._repr_html_()
-    assert table.startswith("<table>")
+    table = objects()[name][0]._repr_html_()
+    assert table.startswith("<table")
     assert "<town>" not in table
+
+
+def test_every_object_is_looked_at() -> None:
+    assert tuple(objects()) == NAMES
 
 
 def test_every_kind_of_workload_is_short() -> None:

@@ -17,15 +17,12 @@ from noisewright.planning.release import Release
 from noisewright.planning.targets import Fit, Target, plan_for_targets
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
-from noisewright.workload import Workload, workload
+from noisewright.workload import Queries, workload
 
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
     from noisewright.planning.counting import Counter
     from noisewright.planning.local import LocalPlan
-
-Queries = Workload | str | Any
-"""A workload, its text form, or a matrix with one row per query."""
 
 
 @overload
@@ -136,6 +133,28 @@ def plan_sums(
     are clipped to the attribute's bounds and rounded to whole multiples of `unit`.
     """
     return sums.plan_sums(value, by, privacy, domain, unit=unit, counter=_counter())
+
+
+@overload
+def compare(
+    queries: Queries,
+    privacy: Privacy,
+    *,
+    model: Literal["central"] = "central",
+    error: str | float = "rmse",
+    domain: Domain | None = None,
+) -> list[Comparison]: ...
+
+
+@overload
+def compare(
+    queries: Queries,
+    privacy: Privacy,
+    *,
+    model: Literal["local"],
+    domain: Domain | None = None,
+    **local: Any,
+) -> list[LocalComparison]: ...
 
 
 def compare(

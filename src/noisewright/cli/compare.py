@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +12,7 @@ from noisewright.cli.output import bound_note, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
-    from noisewright.planning.compare import Comparison
+    from noisewright.planning.choice import Comparison
 
 
 @click.command()
@@ -54,10 +54,7 @@ def _compare_central(question: Question, chart: str | None, as_json: bool) -> No
 
     privacy, queries = question.privacy, question.queries
     with progress("comparing"):
-        rows = cast(
-            "list[Comparison]",
-            api.compare(queries, privacy, error=question.exponent, domain=question.domain),
-        )
+        rows = api.compare(queries, privacy, error=question.exponent, domain=question.domain)
     planned = [row for row in rows if row.refusal is None]
     first = planned[0]
     if chart is not None:
@@ -104,9 +101,8 @@ def _compare_local(
 
     queries, privacy, domain = question.queries, question.privacy, question.domain
     with progress("comparing"):
-        rows = cast(
-            "list[LocalComparison]",
-            api.compare(queries, privacy, model="local", domain=domain, alpha=alpha, effort=effort),
+        rows = api.compare(
+            queries, privacy, model="local", domain=domain, alpha=alpha, effort=effort
         )
         best = best_bound(narrowed(queries), rows[0].epsilon)
     bound_class = BoundClass.UNBIASED if best else None

@@ -109,13 +109,13 @@ def plan(
     if target_max is not None:
         targets.append(Target("max", target_max))
     with progress("planning"):
-        made, binding = _planned(question, mechanism, targets, pure)
+        result, binding = _planned(question, mechanism, targets, pure)
     if output is not None:
-        made.save(output)
+        result.save(output)
     if as_json:
-        print_json(made.summary() | ({} if binding is None else {"binding": binding}))
+        print_json(result.summary() | ({} if binding is None else {"binding": binding}))
     else:
-        _show_central(made, output, binding)
+        _show_central(result, output, binding)
 
 
 def _planned(
@@ -127,8 +127,8 @@ def _planned(
 
     queries, error, domain = question.queries, question.exponent, question.domain
     if not targets:
-        made = api.plan(queries, question.privacy, error=error, mechanism=mechanism, domain=domain)
-        return made, None
+        plan = api.plan(queries, question.privacy, error=error, mechanism=mechanism, domain=domain)
+        return plan, None
     if question.epsilon is not None or question.rho is not None:
         raise InvalidParameter(
             "target",
@@ -149,28 +149,28 @@ def _planned(
     return fit.plan, fit.binding.text()
 
 
-def _show_central(made: CentralPlan, output: str | None, binding: str | None) -> None:
+def _show_central(plan: CentralPlan, output: str | None, binding: str | None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
-    forecast = made.forecast()
+    forecast = plan.forecast()
     ratio = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the bound"
     rows = [
-        ("queries", f"{made.workload.queries:,}"),
-        ("privacy", made.privacy.text()),
-        ("mechanism", made.mechanism),
+        ("queries", f"{plan.workload.queries:,}"),
+        ("privacy", plan.privacy.text()),
+        ("mechanism", plan.mechanism),
         ("root mean square error", f"{forecast.rmse:,.2f} people"),
         ("largest standard error", f"{forecast.max:,.2f} people"),
         (f"certified ({forecast.error})", ratio),
-        ("solver", made.status),
+        ("solver", plan.status),
     ]
     if forecast.ratio is not None:
         rows.insert(-1, ("bound for", str(forecast.bound_class)))
-        rows.insert(-1, ("bound by", made.proposal.certificate))
+        rows.insert(-1, ("bound by", plan.proposal.certificate))
     if binding is not None:
         rows.append(("decided by", binding))
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan", ["", ""], rows, bound_note(forecast.bound_class))
-    tables = made.table_errors()
+    tables = plan.table_errors()
     if len(tables) > 1:
         print_table("Expected error by table, in people", ERRORS_BY_TABLE, tables)
 
@@ -193,7 +193,7 @@ def _plan_local(
             share = state.seconds / (limit if isinstance(limit, float) and limit else 10.0)
             advance(min(share, 0.99), f"optimising ({state.stage}): {ratio}")
 
-        made: LocalPlan = api.plan(
+        plan: LocalPlan = api.plan(
             question.queries,
             replace(question, neighbours="replace-one").privacy,
             model="local",
@@ -203,14 +203,14 @@ def _plan_local(
             **settings,
         )
     if output is not None:
-        made.save(output)
-    document = made.summary()
+        plan.save(output)
+    document = plan.summary()
     if as_json:
         print_json(document)
         return
-    _show_local(made, document, output)
-    if made.people is not None:
-        _show_forecast(made, made.people)
+    _show_local(plan, document, output)
+    if plan.people is not None:
+        _show_forecast(plan, plan.people)
 
 
 def _numbers(path: str) -> FloatArray:
@@ -228,18 +228,18 @@ def _numbers(path: str) -> FloatArray:
         ) from None
 
 
-def _show_local(made: LocalPlan, document: dict[str, Any], output: str | None) -> None:
+def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -> None:
     ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
     against = f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
     rows = [
         ("queries", f"{document['queries']:,}"),
-        ("privacy of every report", made.privacy.text()),
-        ("mechanism", made.mechanism),
+        ("privacy of every report", plan.privacy.text()),
+        ("mechanism", plan.mechanism),
         ("one report", f"{document['report_bytes']:,} bytes"),
         ("people for a variance of 0.01 per query", f"{document['sample_complexity']:,.0f}"),
         ("certified", against),
     ]
-    bound_class = made.comparison.bound_class if ratio else None
+    bound_class = plan.comparison.bound_class if ratio else None
     if bound_class is not None:
         rows.append(("bound for", str(bound_class)))
     if "people_needed" in document:
@@ -252,21 +252,21 @@ def _show_local(made: LocalPlan, document: dict[str, Any], output: str | None) -
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))
-    others = [(r["mechanism"], f"{r['sample_complexity']:,.0f}") for r in made.runners_up]
+    others = [(r["mechanism"], f"{r['sample_complexity']:,.0f}") for r in plan.runners_up]
     if others:
         print_table("What others would need", ["mechanism", "people"], others)
 
 
-def _show_forecast(made: LocalPlan, people: int) -> None:
+def _show_forecast(plan: LocalPlan, people: int) -> None:
     """Expected errors: table by table where there are several, else query by query."""
-    forecast = made.forecast(people)
+    forecast = plan.forecast(people)
     title = f"Expected error from {people:,} people, in people"
     caption = f"root mean square {forecast.rmse:,.1f}; on the worst data {forecast.worst_rmse:,.1f}"
-    tables = made.table_errors(people)
+    tables = plan.table_errors(people)
     if len(tables) > 1:
         print_table(title, ERRORS_BY_TABLE, tables, caption)
         return
-    shown = zip(made.labels()[:SHOWN], forecast.std, forecast.halfwidth, strict=False)
+    shown = zip(plan.labels()[:SHOWN], forecast.std, forecast.halfwidth, strict=False)
     rows = [(label, f"{std:,.1f}", f"± {half:,.1f}") for label, std, half in shown]
     more = len(forecast.std) - len(rows)
     caption += f"; {more:,} more queries" if more else ""

@@ -22,6 +22,7 @@ from noisewright.errors import InvalidParameter, refusing
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.counting import (
     Counter,
+    Data,
     checked_histogram,
     histogram_marginal,
     is_histogram,
@@ -224,7 +225,7 @@ class CentralPlan(Shown):
 
     # --- the release ------------------------------------------------------------------------------
 
-    def release(self, data: Any, *, counter: Counter | None = None) -> Release:
+    def release(self, data: Data, *, counter: Counter | None = None) -> Release:
         """Measure, add fresh noise from the operating system, answer. Each call spends the budget.
 
         `data` is a table of people (CSV or Parquet path, Arrow table, pandas or polars frame,
@@ -232,7 +233,7 @@ class CentralPlan(Shown):
         """
         return self._release(data, counter, None)
 
-    def _release(self, data: Any, counter: Counter | None, source: ByteSource | None) -> Release:
+    def _release(self, data: Data, counter: Counter | None, source: ByteSource | None) -> Release:
         with refusing("the plan cannot answer its own queries; plan again"):
             # Whatever a forged plan fails at, it fails at before anybody's data are read.
             _ = self.accuracy.variance, self.record()
@@ -241,7 +242,7 @@ class CentralPlan(Shown):
         warn_of(self.contradictions(measurement))
         return release
 
-    def counts(self, data: Any, counter: Counter | None = None) -> Counts:
+    def counts(self, data: Data, counter: Counter | None = None) -> Counts:
         """The exact tables that the mechanism measures: as private as the data."""
         if self.domain is not None:
             self.domain.require_reviewed()  # its labels are published, whatever the data's form
@@ -264,7 +265,7 @@ class CentralPlan(Shown):
         wanted = [(tuple(names[i] for i in t.attributes), t.measure) for t in tables]
         return dict(zip(tables, engine.tables(data, self.domain, wanted), strict=True))
 
-    def _from_histogram(self, data: Any, tables: Sequence[Table]) -> Counts:
+    def _from_histogram(self, data: Data, tables: Sequence[Table]) -> Counts:
         if any(table.measure != COUNT for table in tables):
             raise InvalidParameter(
                 "data", "histogram", "tells no sums of a number", "give a table of people"

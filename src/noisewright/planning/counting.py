@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,23 +17,38 @@ from noisewright.errors import InvalidParameter
 from noisewright.workload.measures import Measure
 from noisewright.workload.tensor import sum_out
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import duckdb
+    import pyarrow as pa
+    from narwhals.typing import IntoFrame
+
 Integers = npt.NDArray[np.int64]
 Table = tuple[int, ...]
+
+Source: TypeAlias = (
+    "str | Path | Sequence[str | Path] | pa.Table | pa.RecordBatch | pa.RecordBatchReader"
+    " | duckdb.DuckDBPyRelation | IntoFrame"
+)
+"""A path or glob, a list of paths, an Arrow table or stream, a frame or a DuckDB relation."""
+Data: TypeAlias = "Source | npt.ArrayLike"
+"""A table of people, or a histogram: counts of cells."""
 
 
 class Counter(Protocol):
     """Reads a table of people: counts of marginal tables, or the cell of every row."""
 
     def tables(
-        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
     ) -> list[Integers]:
         """Exact tables, each a measure over cells of some attributes in C order; one pass."""
 
-    def cells(self, source: Any, domain: Domain) -> Iterator[Integers]:
+    def cells(self, source: Source, domain: Domain) -> Iterator[Integers]:
         """The cell of every row, in batches and in the table's order."""
 
 
-def is_histogram(data: Any) -> bool:
+def is_histogram(data: Data) -> bool:
     """Whether `data` is counts of cells rather than a table of people."""
     return isinstance(data, np.ndarray) or (
         isinstance(data, list | tuple)
@@ -41,7 +56,7 @@ def is_histogram(data: Any) -> bool:
     )
 
 
-def checked_histogram(data: Any, sizes: tuple[int, ...]) -> Integers:
+def checked_histogram(data: Data, sizes: tuple[int, ...]) -> Integers:
     """Counts as a tensor over attributes; whole numbers of people only, told without a value."""
     counts = np.asarray(data)
     if counts.shape not in ((prod(sizes),), sizes):

@@ -39,7 +39,7 @@ from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import write_reports
 from noisewright.local.reports.format import Client, ReportFormat
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
-from noisewright.planning.counting import Counter
+from noisewright.planning.counting import Counter, Source
 from noisewright.planning.plan import (
     LEVEL,
     ReleasedTable,
@@ -145,7 +145,7 @@ class LocalPlan(Shown):
         return self.strategy.randomize(values)
 
     def randomize_table(
-        self, table: Any, output: str | Path, *, counter: Counter | None = None
+        self, table: Source, output: str | Path, *, counter: Counter | None = None
     ) -> int:
         """Simulate a client for every row of a table; writes Parquet or CSV, returns the number.
 

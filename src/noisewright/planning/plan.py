@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Spend
@@ -70,7 +71,7 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
+class Forecast(Shown):
     """Errors in counts of people.
 
     `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
@@ -87,6 +88,11 @@ class Forecast:
     lower_bound: float | None = None
     ratio: float | None = None
     quantisation_loss: float | None = None
+
+    def _facts(self) -> list[tuple[str, str]]:
+        ratio = "no bound known" if self.ratio is None else f"{self.ratio:.4f}"
+        errors = ("rmse", f"{self.rmse:,.4g}"), ("max", f"{self.max:,.4g}")
+        return [("answers", f"{len(self.std):,}"), *errors, (f"ratio ({self.error})", ratio)]
 
     @property
     def rmse(self) -> float:

@@ -17,7 +17,7 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import error_norm, plan_central
-from noisewright.planning.counting import Counter
+from noisewright.planning.counting import Counter, Data
 from noisewright.planning.plan import Forecast, Plan
 from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
@@ -25,7 +25,7 @@ from noisewright.privacy.composition import loss_distribution_epsilon
 from noisewright.privacy.rules import probability
 from noisewright.privacy.shares import least_error_shares, split, splittable
 from noisewright.privacy.spend import Gaussian, Promise, Spend
-from noisewright.workload import Workload, workload
+from noisewright.workload import Queries, workload
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +65,7 @@ class Together(Shown):
             forecasts[0].error,
         )
 
-    def release(self, data: Any, *, counter: Counter | None = None) -> tuple[Release, ...]:
+    def release(self, data: Data, *, counter: Counter | None = None) -> tuple[Release, ...]:
         """Release every plan from the same table; each call spends the whole budget."""
         return tuple(plan.release(data, counter=counter) for plan in self.plans)
 
@@ -92,7 +92,7 @@ class Together(Shown):
 
 
 def plan_together(
-    queries: Sequence[Workload | str | Any],
+    queries: Sequence[Queries],
     privacy: Privacy,
     *,
     shares: Sequence[float] | None = None,

@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from noisewright.domain import Attribute, Domain, Numeric
 from noisewright.errors import DomainError, InvalidParameter, TooLarge, withheld
-from noisewright.tables.duckdb import Source, Table, connect, open_table, unreadable
+from noisewright.planning.counting import Source
+from noisewright.tables.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.encode import read_as
 from noisewright.workload.measures import COUNT, CentredSum, Measure
 

@@ -15,23 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, withheld
+from noisewright.planning.counting import Source
 from noisewright.tables.encode import python_objects, read_objects, readable
-
-if TYPE_CHECKING:
-    from narwhals.typing import IntoFrame
-
-Source: TypeAlias = (
-    "str | Path | Sequence[str | Path] | pa.Table | pa.RecordBatch | pa.RecordBatchReader"
-    " | duckdb.DuckDBPyRelation | IntoFrame"
-)
-"""A path or glob, a list of paths, an Arrow table or stream, a frame or a DuckDB relation."""
 
 _DELIMITERS = (",", ";", "\t", "|")
 _PARQUET = (".parquet", ".pq")

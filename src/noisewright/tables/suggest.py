@@ -12,7 +12,8 @@ import duckdb
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
 from noisewright.errors import DomainError, withheld
-from noisewright.tables.duckdb import Source, Table, connect, open_table, unreadable
+from noisewright.planning.counting import Source
+from noisewright.tables.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.encode import read_as
 
 _MOST_ROWS = 100_000  # a draft needs no more, and has to be checked by a person anyway

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import LowerBound
@@ -75,7 +76,7 @@ class LocalComparison:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalForecast:
+class LocalForecast(Shown):
     """Errors in counts of people, for so many people spread evenly over the cells.
 
     `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
@@ -89,6 +90,11 @@ class LocalForecast:
     rmse: float
     max: float
     worst_rmse: float
+
+    def _facts(self) -> list[tuple[str, str]]:
+        errors = {"rmse": self.rmse, "max": self.max, "worst rmse": self.worst_rmse}
+        shown = [(name, f"{error:,.4g}") for name, error in errors.items()]
+        return [("answers", f"{len(self.std):,}"), ("people", f"{self.people:,}"), *shown]
 
     def summary(self) -> dict[str, object]:
         """The figures that fit on a line."""
