@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import noisewright as nw
@@ -129,3 +130,18 @@ def test_the_truth_is_held_against_the_intervals_of_the_release(sparse) -> None:
     _, release = sparse
     shown = nw.post_process(release, non_negative=True)
     assert "100.0% of the true counts lie in their own" in page(shown, shown.intervals.each[0])
+
+
+def test_sums_and_means_are_not_counted_in_people() -> None:
+    plan = nw.plan_sums("age", [["group"]], nw.Privacy(rho=0.5), DOMAIN)
+    rows = [{"age": 30, "group": "b & c"}] * 5_000 + [{"age": 70, "group": "b & c"}] * 5_000
+    release = plan.release(pa.Table.from_pylist(rows))
+    text = page(release)
+    assert "nan" not in text.lower()
+    captions = dict(re.findall(r"<figcaption><b>(.*?)</b>(.*?)</figcaption>", text))
+    assert captions["group"].endswith("people")
+    assert "people" not in captions["sum of age by group"]
+    means = [row for row in answer_rows(text) if row[0].startswith("mean")]
+    assert [row[2] == "left out" for row in means] == [True, False]
+    counts = release.std[: DOMAIN["group"].size]
+    assert f"± {np.sqrt(np.mean(counts**2)):,.1f}" in text

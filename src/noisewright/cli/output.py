@@ -97,15 +97,12 @@ def _cell(value: object) -> Text:
 
 def print_answers(title: str, release: Release, caption: str) -> None:
     """The first answers with their intervals, as they are written."""
-    ends = release.intervals.each, release.intervals.all
-    rows = [
-        (label, "left out", "", "")
-        if answer != answer
-        else (label, f"{answer:,.1f}", *(f"{lo[i]:,.1f} … {hi[i]:,.1f}" for lo, hi in ends))
-        for i, (label, answer) in enumerate(
-            zip(release.labels[:SHOWN], release.answers, strict=False)
-        )
-    ]
+    rows = []
+    for i, label in enumerate(release.labels[:SHOWN]):
+        answer = release.answers[i]
+        ends = [(low[i], high[i]) for low, high in (release.intervals.each, release.intervals.all)]
+        intervals = [f"{low:,.1f} … {high:,.1f}" if low == low else "" for low, high in ends]
+        rows.append((label, f"{answer:,.1f}" if answer == answer else "left out", *intervals))
     print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)
 
 

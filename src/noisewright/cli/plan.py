@@ -151,6 +151,8 @@ def _planned(
 
 def _show_central(plan: CentralPlan, output: str | None, binding: str | None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
+    from noisewright.workload.statistics import PEOPLE
+
     forecast = plan.forecast()
     ratio = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the bound"
     rows = [
@@ -172,7 +174,9 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
     print_table("Plan", ["", ""], rows, bound_note(forecast.bound_class))
     tables = plan.table_errors()
     if len(tables) > 1:
-        print_table("Expected error by table, in people", ERRORS_BY_TABLE, tables)
+        of_people = all(table.unit == PEOPLE for table in plan.tables())
+        title = "Expected error by table" + (", in people" if of_people else "")
+        print_table(title, ERRORS_BY_TABLE, tables)
 
 
 def _plan_local(

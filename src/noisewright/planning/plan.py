@@ -18,7 +18,7 @@ from noisewright.solution import BoundClass, settled
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions, query_labels
-from noisewright.workload.statistics import Axis
+from noisewright.workload.statistics import PEOPLE, Axis
 from noisewright.workload.structure import terms
 from noisewright.workload.tensor import mean_error
 
@@ -146,6 +146,7 @@ class ReleasedTable:
     name: str
     queries: int
     axes: tuple[Axis, ...] = ()
+    unit: str = PEOPLE
 
 
 class TableError(NamedTuple):
@@ -187,4 +188,4 @@ def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:
     """The named parts of the answers, with what their queries stand for."""
     if not isinstance(workload, Questions):
         return (ReleasedTable(workload.brief(), workload.queries),)
-    return tuple(ReleasedTable(s.name, s.queries, s.axes) for s in workload.statistics)
+    return tuple(ReleasedTable(s.name, s.queries, s.axes, s.unit) for s in workload.statistics)

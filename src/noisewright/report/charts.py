@@ -9,7 +9,7 @@ import numpy as np
 from noisewright.planning.plan import ReleasedTable
 from noisewright.planning.release import Release
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import Axis
+from noisewright.workload.statistics import PEOPLE, Axis
 
 if TYPE_CHECKING:
     import altair as alt
@@ -33,7 +33,7 @@ def table_chart(
         return None
     if len(kinds) == 1 and table.queries <= _MOST_LABELS and kinds[0] != "range":
         rows = _rows(release, table, part, truth)
-        chart = _intervals(rows, table.axes[0])
+        chart = _intervals(rows, table.axes[0], table.unit)
         if truth is not None:
             chart = _with_differences(chart, rows, table.axes[0])
     elif len(kinds) == 2 and max(len(axis.labels) for axis in table.axes) <= _MOST_LABELS:
@@ -72,12 +72,12 @@ def _base(rows: list[_Row], axis: Axis) -> alt.Chart:
     return alt.Chart(alt.Data(values=rows)).encode(x=x)
 
 
-def _intervals(rows: list[_Row], axis: Axis) -> alt.LayerChart:
+def _intervals(rows: list[_Row], axis: Axis, unit: str) -> alt.LayerChart:
     """A line in its band for a CDF, else dots on their intervals; ticks where truth is known."""
     import altair as alt
 
     base = _base(rows, axis)
-    y = alt.Y("low:Q", title="people", axis=alt.Axis(format="~s"))
+    y = alt.Y("low:Q", title=unit, axis=alt.Axis(format="~s"))
     if axis.kind == "cumulative":
         band = base.mark_area(opacity=0.22, color=PRIVATE)
         answers = base.mark_line(color=PRIVATE, strokeWidth=2.2)
@@ -109,9 +109,10 @@ def _heat(release: Release, table: ReleasedTable, part: slice) -> alt.Chart:
     import altair as alt
 
     first, second = table.axes
-    people = _plain(np.maximum(release.answers[part], 0.0))
+    least = 0.0 if table.unit == PEOPLE else -np.inf
+    answers = _plain(np.maximum(release.answers[part], least))
     places = [(a, b) for a in first.labels for b in second.labels]
-    rows = [{"a": a, "b": b, "people": n} for (a, b), n in zip(places, people, strict=True)]
+    rows = [{"a": a, "b": b, "answer": n} for (a, b), n in zip(places, answers, strict=True)]
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_rect(stroke="white", strokeWidth=0.6)
@@ -119,9 +120,9 @@ def _heat(release: Release, table: ReleasedTable, part: slice) -> alt.Chart:
             x=alt.X("b:N", sort=list(second.labels), title=_axis_title(second)),
             y=alt.Y("a:N", sort=list(first.labels), title=_axis_title(first)),
             color=alt.Color(
-                "people:Q",
+                "answer:Q",
                 scale=alt.Scale(scheme="blues"),
-                legend=alt.Legend(format="~s", title="people", gradientLength=150),
+                legend=alt.Legend(format="~s", title=table.unit, gradientLength=150),
             ),
         )
         .properties(

@@ -15,6 +15,7 @@ from noisewright.planning.release import Release
 from noisewright.report.charts import agreement_chart, errors_chart, table_chart
 from noisewright.solution import BoundClass
 from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import PEOPLE
 
 _MOST_CHARTS = 24
 _MOST_ROWS = 200
@@ -63,7 +64,8 @@ def _tiles(release: Release) -> str:
         for name, symbol in (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
         if spent.get(name) is not None
     )
-    std = release.std[~np.isnan(release.std)]
+    counts = [t.unit == PEOPLE for t in release.tables for _ in range(t.queries)]
+    std = release.std[np.array(counts) & ~np.isnan(release.std)]
     typical, largest = "none left", "none left"
     if std.size:
         typical, largest = f"± {np.sqrt(np.mean(std**2)):,.1f}", f"± {std.max():,.1f}"
@@ -73,8 +75,8 @@ def _tiles(release: Release) -> str:
     note = "nothing is certified" if ratio is None else f"bound for {limited}"
     tiles = [
         ("privacy", promise, f"neighbours: {release.metadata['neighbours']}"),
-        ("typical error", typical, "people, root mean square"),
-        ("largest error", largest, "people, standard error"),
+        ("typical error", typical, "people, root mean square over counts"),
+        ("largest error", largest, "people, standard error of a count"),
         ("against the lower bound", best, note),
     ]
     return "".join(
@@ -107,20 +109,20 @@ def _charts(release: Release, truth: FloatArray | None) -> str:
 
 
 def _figure(release: Release, table: ReleasedTable, start: int, svg: str) -> str:
-    std = release.std[start : start + table.queries]
+    part = slice(start, start + table.queries)
+    std, hidden = release.std[part], int(np.isnan(release.answers[part]).sum())
     std = std[~np.isnan(std)]
-    note = f"{table.queries:,} answers"
-    if std.size < table.queries:
-        note += f", {table.queries - std.size:,} left out"
+    note = f"{table.queries:,} answers" + (f", {hidden:,} left out" if hidden else "")
     if std.size:
-        note += f", standard error {std.min():,.1f} to {std.max():,.1f} people"
+        unit = " people" if table.unit == PEOPLE else ""
+        note += f", standard error {std.min():,.1f} to {std.max():,.1f}{unit}"
     return (
         f"<figure>{svg}<figcaption><b>{escape(table.name)}</b>{escape(note)}</figcaption></figure>"
     )
 
 
 def _error_section(release: Release, truth: FloatArray) -> str:
-    shown = ~np.isnan(release.answers)
+    shown = ~np.isnan(release.answers + release.std)
     if not shown.any():
         return ""
     inside, together = (
@@ -148,10 +150,10 @@ def _answers(release: Release) -> str:
     names = np.repeat([t.name for t in release.tables], [t.queries for t in release.tables])
     lower, upper = release.intervals.each
     for i in range(min(len(release), _MOST_ROWS)):
-        cells = [str(names[i]), release.labels[i], "left out", "", ""]
-        if not np.isnan(release.answers[i]):
-            cells[2:] = [f"{release.answers[i]:,.1f}", f"{release.std[i]:,.1f}"]
-            cells.append(f"{lower[i]:,.1f} … {upper[i]:,.1f}")
+        ends = "" if np.isnan(lower[i]) else f"{lower[i]:,.1f} … {upper[i]:,.1f}"
+        answer = "left out" if np.isnan(release.answers[i]) else f"{release.answers[i]:,.1f}"
+        std = "" if np.isnan(release.std[i]) else f"{release.std[i]:,.1f}"
+        cells = [str(names[i]), release.labels[i], answer, std, ends]
         rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     more = len(release) - len(rows)
     tail = f'<p class="quiet">and {more:,} more in the file of answers.</p>' if more > 0 else ""

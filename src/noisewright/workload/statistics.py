@@ -27,6 +27,9 @@ Ends = tuple[FloatArray, FloatArray]
 CLEAR = 4
 """Half-widths that a count must be for a ratio to it to be stated."""
 
+PEOPLE = "people"
+"""The unit of answers that count."""
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -101,6 +104,11 @@ class Statistic(ABC):
     """What must be known to read the answers, for the record."""
 
     @property
+    def unit(self) -> str:
+        """What the answers count, or the attribute whose values they are made of."""
+        return PEOPLE
+
+    @property
     def needs(self) -> tuple[Term, ...]:
         """The linear terms that it is derived from."""
         return (self.table,)
@@ -150,6 +158,10 @@ class _OfNumber(Statistic):
         """The number that is summed."""
         assert self.measure is not None
         return self.measure
+
+    @property
+    def unit(self) -> str:
+        return self.number.attribute
 
     @property
     def needs(self) -> tuple[Term, ...]:
@@ -260,6 +272,10 @@ class Quantiles(Statistic):
     def _groups(self) -> tuple[Axis, ...]:
         axes = term_axes(self.domain, self.table)
         return axes[: self._place] + axes[self._place + 1 :]
+
+    @property
+    def unit(self) -> str:
+        return self.attribute.name
 
     @property
     def queries(self) -> int:
