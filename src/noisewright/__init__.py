@@ -28,33 +28,25 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Boolean": "noisewright.domain",
-    "Categorical": "noisewright.domain",
-    "Date": "noisewright.domain",
-    "Domain": "noisewright.domain",
-    "Factorization": "noisewright.norm.factorize",
-    "Forecast": "noisewright.planning.plan",
-    "NoisewrightError": "noisewright.errors",
-    "Numeric": "noisewright.domain",
-    "Plan": "noisewright.planning.plan",
-    "Privacy": "noisewright.privacy.budget",
-    "Release": "noisewright.planning.release",
-    "Target": "noisewright.planning.targets",
-    "Workload": "noisewright.workload",
-    "approximate_norm": "noisewright.norm.approximate",
-    "compare": "noisewright.api",
-    "epsilon_of": "noisewright.planning.together",
-    "factorize": "noisewright.norm.factorize",
-    "load": "noisewright.api",
-    "plan": "noisewright.api",
-    "plan_for": "noisewright.api",
-    "plan_sums": "noisewright.api",
-    "plan_together": "noisewright.api",
-    "plan_stream": "noisewright.planning.stream",
-    "post_process": "noisewright.planning.postprocess",
-    "release_quantiles": "noisewright.planning.released_quantiles",
-    "report": "noisewright.report",
-    "workload": "noisewright.workload",
+    name: f"noisewright.{module}"
+    for module, names in {
+        "api": "compare load plan plan_for plan_sums plan_together",
+        "domain": "Boolean Categorical Date Domain Numeric",
+        "errors": "NoisewrightError",
+        "norm.approximate": "approximate_norm",
+        "norm.factorize": "Factorization factorize",
+        "planning.plan": "Forecast Plan",
+        "planning.postprocess": "post_process",
+        "planning.release": "Release",
+        "planning.released_quantiles": "release_quantiles",
+        "planning.stream": "plan_stream",
+        "planning.targets": "Target",
+        "planning.together": "epsilon_of",
+        "privacy.budget": "Privacy",
+        "report": "report",
+        "workload": "Workload workload",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [
