@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import pytest
 
-from local_randomizer.cases import KINDS, VECTORS
-from local_randomizer.vectors import bits_below_a_draw
+from local.randomizer.cases import KINDS, VECTORS
+from local.randomizer.vectors import bits_below_a_draw
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.histogram.response import RandomizedResponse
 from noisewright.local.randomizer import specification as room

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from local_randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large, whole
-from local_randomizer.test_local_randomizer_hostile import accepted, mutants
-from local_randomizer.vectors import PATH, document
+from local.randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large, whole
+from local.randomizer.test_local_randomizer_hostile import accepted, mutants
+from local.randomizer.vectors import PATH, document
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode, encode
 from noisewright.local.randomizer.verify import verify

@@ -1,6 +1,6 @@
 """What clients in other languages are tested against: writes clients/vectors.json when run.
 
-PYTHONPATH=src:tests python tests/local_randomizer/vectors.py
+PYTHONPATH=src:tests python tests/local/randomizer/vectors.py
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from local_randomizer.cases import Stream, whole
+from local.randomizer.cases import Stream, whole
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.laws import Parity
 from noisewright.local.randomizer.specification import Nodes, decode, encode
 from noisewright.local.randomizer.verify import verify
 from noisewright.local.reports.format import ReportFormat
 
-PATH = Path(__file__).parents[2] / "clients" / "vectors.json"
+PATH = Path(__file__).parents[3] / "clients" / "vectors.json"
 _REPORTS = 12
 
 

@@ -11,9 +11,9 @@ from math import exp
 import numpy as np
 import pytest
 
+from local.randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large, whole
+from local.randomizer.vectors import bits_below_a_draw
 from local.strategies import listed_reports
-from local_randomizer.cases import KINDS, VECTORS, Stream, grid_of_kinds, large, whole
-from local_randomizer.vectors import bits_below_a_draw
 from noisewright.errors import InvalidParameter
 from noisewright.local.randomizer import interpret as room
 from noisewright.local.randomizer import verify as verifier

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from local_randomizer.cases import Stream
+from local.randomizer.cases import Stream
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode
 from noisewright.local.registry import MECHANISMS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from local.randomizer.cases import KINDS, VECTORS, large, whole
+from local.randomizer.vectors import bits_below_a_draw
 from local.strategies import SeededSource, listed_reports
-from local_randomizer.cases import KINDS, VECTORS, large, whole
-from local_randomizer.vectors import bits_below_a_draw
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.randomizer import batch, interpret
 from noisewright.local.randomizer.batch import Sampler, check_values
