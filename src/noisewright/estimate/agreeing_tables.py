@@ -43,18 +43,18 @@ def agreeing_tables(
     """
     groups = _groups(tuple(sizes), tables, std)
     now = [group.values for group in groups]
-    kept, turned = now, [np.zeros_like(values) for values in now]
+    positive, corrections = now, [np.zeros_like(values) for values in now]
     for _ in range(steps):
-        moved = [values + extra for values, extra in zip(now, turned, strict=True)]
-        kept = [project_to_total(values, total) for values in moved]
-        turned = [a - b for a, b in zip(moved, kept, strict=True)]
-        now = _agreed(groups, kept, total)
-        gaps = [float(np.abs(a - b).max()) for a, b in zip(now, kept, strict=True)]
+        moved = [values + extra for values, extra in zip(now, corrections, strict=True)]
+        positive = [project_to_total(values, total) for values in moved]
+        corrections = [a - b for a, b in zip(moved, positive, strict=True)]
+        now = _agreed(groups, positive, total)
+        gaps = [float(np.abs(a - b).max()) for a, b in zip(now, positive, strict=True)]
         if max(gaps) <= tolerance * max(total, 1.0):
             break
     return {
         block: row
-        for group, rows in zip(groups, kept, strict=True)
+        for group, rows in zip(groups, positive, strict=True)
         for block, row in zip(group.blocks, rows, strict=True)
     }
 
@@ -111,17 +111,17 @@ def _agreed(groups: list[_Group], values: list[FloatArray], total: float) -> lis
     for group, rows in zip(groups, values, strict=True):
         tensors = rows.reshape(-1, *group.shape)
         for part in group.parts:
-            said = interaction(tensors, part.axes).reshape(part.index.shape)
+            measured = interaction(tensors, part.axes).reshape(part.index.shape)
             places, weight = part.index.ravel(), np.repeat(part.weight, part.index.shape[1])
-            sums += np.bincount(places, weight * said.ravel(), minlength=length)
+            sums += np.bincount(places, weight * measured.ravel(), minlength=length)
             shares += np.bincount(places, weight, minlength=length)
     means = sums / shares
     result = []
     for group in groups:
         built = np.full((len(group.blocks), *group.shape), total / prod(group.shape))
         for part in group.parts:
-            kept = [n if k in part.axes else 1 for k, n in enumerate(group.shape)]
+            shape = [n if k in part.axes else 1 for k, n in enumerate(group.shape)]
             share = part.index.shape[1] / prod(group.shape)
-            built += means[part.index].reshape(-1, *kept) * share
+            built += means[part.index].reshape(-1, *shape) * share
         result.append(built.reshape(len(group.blocks), -1))
     return result

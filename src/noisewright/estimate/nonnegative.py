@@ -52,8 +52,8 @@ class Facts:
         result = np.zeros_like(histogram)
         inside = np.arange(histogram.size) if self.possible is None else self.possible.nonzero()[0]
         if self.rows is None:
-            wanted = None if total is None else round(total)
-            result[inside] = whole_numbers(histogram[inside], wanted)
+            people = None if total is None else round(total)
+            result[inside] = whole_numbers(histogram[inside], people)
             return result
         _, alike = np.unique(self.rows[:, inside], axis=1, return_inverse=True)
         for number in range(int(alike.max()) + 1):
@@ -220,7 +220,7 @@ class _Problem:
         top = np.full(start.size, np.inf) if possible is None else np.where(possible, np.inf, 0.0)
         settings: dict[str, Any] = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": 30}
         settings |= {"ftol": 1e-15, "gtol": tolerance * max(1.0, float(start.max()))}
-        found = minimize(
+        result = minimize(
             self,
             np.minimum(start, top),
             jac=True,
@@ -228,7 +228,7 @@ class _Problem:
             bounds=Bounds(np.zeros(start.size), top),
             options=cast(Any, settings),
         )
-        return np.asarray(found.x), max(1, int(found.nit))
+        return np.asarray(result.x), max(1, int(result.nit))
 
     def tighten(self, x: FloatArray) -> bool:
         """Move the multipliers by what is still missing; whether hardly anything is."""
@@ -267,9 +267,9 @@ def whole_numbers(values: FloatArray, total: int | None = None) -> npt.NDArray[n
     """
     if len(values) and values.min() < 0:
         raise InvalidParameter("values", "array", "must not be negative", "make them so first")
-    wanted = int(np.rint(values.sum())) if total is None else int(total)
+    people = int(np.rint(values.sum())) if total is None else int(total)
     down = np.floor(values).astype(np.int64)
-    missing = wanted - int(down.sum())
+    missing = people - int(down.sum())
     if missing < 0 or (len(values) == 0 and missing):
         raise InvalidParameter("total", total, "is below the sum of the whole parts", "raise it")
     everyone, extra = divmod(missing, len(values)) if len(values) else (0, 0)

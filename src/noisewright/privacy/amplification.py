@@ -97,9 +97,9 @@ def _delta_with_clones(
     s = 1 / (1 + exp(-local))
     gain, loss = -expm1(epsilon - local) * s, (expm1(epsilon) - expm1(-local)) * s
     first = np.minimum(np.floor(loss / (gain + loss) * (clones + 1)), clones) + 1
-    kept = gain * _fair_tail(first - 1, clones)
+    gained = gain * _fair_tail(first - 1, clones)
     lost = loss * _fair_tail(first, clones)
-    divergence: npt.NDArray[np.float64] = np.maximum(kept - lost, 0) + _FLOAT_SLACK * kept
+    divergence: npt.NDArray[np.float64] = np.maximum(gained - lost, 0) + _FLOAT_SLACK * gained
     return divergence
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from noisewright.privacy.enclosure import exp_minus, mills_ratio, root_half_pi
+from noisewright.privacy.proven import exp_minus, mills_ratio, root_half_pi
 from noisewright.privacy.rounding import bracket, float_above
 from noisewright.privacy.rules import positive, probability
 

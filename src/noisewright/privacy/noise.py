@@ -1,7 +1,7 @@
 """Exact noise on the integers, fast: almost every draw is decided in floats with a proven margin.
 
 A magnitude |k| is the number of m >= 1 with U <= S(m), where S(m) = Pr(|k| >= m) is the law's
-survival function and U a uniform real number, known to 63 bits at first. `quantile` turns these
+survival function and U a uniform real number, known to 63 bits at first. `proven` turns these
 bits into S^-1(U) with a proven error; unless that lies within the error of a step of S, the draw is
 decided. The few others are decided in integer enclosures of S, drawing more bits of U as needed.
 So every probability is exactly that of the stated law: nothing rests on a floating-point library.
@@ -18,17 +18,19 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.enclosure import Enclosure, exp_minus, two_sided_tail
-from noisewright.privacy.quantile import (
+from noisewright.privacy.proven import (
     GAUSSIAN_ERROR,
     GAUSSIAN_REACH,
     LOGARITHM_ERROR,
+    Enclosure,
     Floats,
     Mask,
     Words,
+    exp_minus,
     gaussian_quantile,
     log_two_over_one_plus_exp_minus,
     minus_log,
+    two_sided_tail,
 )
 from noisewright.privacy.rules import positive
 from noisewright.privacy.source import ByteSource, SystemSource, uniform_words
@@ -140,9 +142,9 @@ class _Uniform:
 
 def _draw(law: _Law, size: Size, source: ByteSource | None) -> Integers:
     source = source or SystemSource()
-    drawn = np.empty(_count(size), dtype=np.int64)
-    for start in range(0, drawn.size, _BATCH):
-        part = drawn[start : start + _BATCH]
+    result = np.empty(_count(size), dtype=np.int64)
+    for start in range(0, result.size, _BATCH):
+        part = result[start : start + _BATCH]
         words = uniform_words(part.size, source)
         bits = words >> np.uint64(1)
         magnitudes, sure = law.magnitudes(bits)
@@ -151,7 +153,7 @@ def _draw(law: _Law, size: Size, source: ByteSource | None) -> Integers:
             uniform = _Uniform(int(bits[position]), source)
             part[position] = _exact_magnitude(law, uniform, int(magnitudes[position]))
         np.negative(part, out=part, where=(words & np.uint64(1)).astype(bool))
-    return drawn.reshape(size)
+    return result.reshape(size)
 
 
 def _exact_magnitude(law: _Law, uniform: _Uniform, guess: int) -> int:

@@ -34,8 +34,8 @@ class SystemSource:
 
 def uniform_words(size: int, source: ByteSource | None = None) -> npt.NDArray[np.uint64]:
     """Return `size` independent uniform 64-bit words."""
-    drawn = (source or SystemSource()).bytes(8 * size)
-    return np.frombuffer(drawn, dtype="<u8").astype(np.uint64, copy=False)
+    fresh = (source or SystemSource()).bytes(8 * size)
+    return np.frombuffer(fresh, dtype="<u8").astype(np.uint64, copy=False)
 
 
 def uniform_integers(
@@ -50,9 +50,9 @@ def uniform_integers(
         raise InvalidParameter("bound", bound, "must lie in 1..2^64", "draw several integers")
     shift = np.uint64(WORD_BITS - max(1, (bound - 1).bit_length()))
     largest = np.uint64(bound - 1)
-    drawn = uniform_words(size, source) >> shift
-    pending = np.flatnonzero(drawn > largest)
+    result = uniform_words(size, source) >> shift
+    pending = np.flatnonzero(result > largest)
     while pending.size:
-        drawn[pending] = uniform_words(pending.size, source) >> shift
-        pending = pending[drawn[pending] > largest]
-    return drawn
+        result[pending] = uniform_words(pending.size, source) >> shift
+        pending = pending[result[pending] > largest]
+    return result

@@ -171,8 +171,8 @@ def _separate_value(
         lowered = part.h - np.outer(part.c, part.c) / (part.g - totals[k])
         contrasts[k] = nuclear_from_gram(lowered) ** 2
     variances = family.block_variances(family.contributions(totals, contrasts))
-    kept = [bool(block) or not public_total for block in family.blocks]
-    return float(np.sqrt(variances[kept]).sum())
+    counted = [bool(block) or not public_total for block in family.blocks]
+    return float(np.sqrt(variances[counted]).sum())
 
 
 # --- coupled attributes --------------------------------------------------------------------------
@@ -258,10 +258,10 @@ def arrow_nuclear(
     √λ = (1/π)∫ λ/(λ+s) s^-½ ds, by the trapezoidal rule in log s, which converges exponentially.
     """
     removed = set(largest)
-    kept = [t for t in closure(terms) if t not in removed and (t or not without_total)]
-    core = dense(family, parts, terms, kept)
-    ends = np.cumsum([0, *(dimension(family, [t]) for t in kept)])
-    place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(kept)}
+    others = [t for t in closure(terms) if t not in removed and (t or not without_total)]
+    core = dense(family, parts, terms, others)
+    ends = np.cumsum([0, *(dimension(family, [t]) for t in others)])
+    place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(others)}
     tips = [_Tip.of(parts, t, k, w, place) for t, k, w in terms if t in removed]
     top = max([float(np.trace(core))] + [float(tip.diagonal.max()) for tip in tips])
     low = min([top] + [float(tip.diagonal.min()) for tip in tips if tip.diagonal.min() > 0])
@@ -329,10 +329,10 @@ def commuting_bound(family: Family, public_total: bool = False) -> float:
     chosen: list[Term] = []
     known: dict[int, list[FloatArray]] = {i: [] for i in used}
     for term in hardest:
-        asked = {i: _scaled_gram(term, i, family.sizes[i]) for i in used}
-        if all(_commutes(gram, known[i]) for i, gram in asked.items()):
+        grams = {i: _scaled_gram(term, i, family.sizes[i]) for i in used}
+        if all(_commutes(gram, known[i]) for i, gram in grams.items()):
             chosen.append(term)
-            for i, gram in asked.items():
+            for i, gram in grams.items():
                 known[i].append(gram)
     nuclear = _commuting_nuclear(chosen, known, used)
     return float(np.sqrt(2)) * (nuclear - _total_length(chosen)) if public_total else nuclear

@@ -151,17 +151,17 @@ def _group_attributes(
     count: int, terms: Sequence[Term]
 ) -> tuple[tuple[int, ...], tuple[Kind, ...], dict[tuple[int, str], int]]:
     """Attributes asked exactly the same workloads form one group and share one axis."""
-    asked: list[dict[str, Workload]] = [{} for _ in range(count)]
+    by_attribute: list[dict[str, Workload]] = [{} for _ in range(count)]
     texts: dict[int, str] = {}
     for term in terms:
         for i, factor in _factors(term):
             text = texts.setdefault(id(factor), factor.text())
-            asked[i][text] = factor
+            by_attribute[i][text] = factor
     names: dict[tuple[str, ...], int] = {}
     groups: list[int] = []
     kinds: list[Kind] = []
     number: dict[tuple[int, str], int] = {}
-    for i, workloads in enumerate(asked):
+    for i, workloads in enumerate(by_attribute):
         key = tuple(sorted(workloads)) or (f"unused:{i}",)
         new = key not in names
         group = names.setdefault(key, len(names))

@@ -67,12 +67,12 @@ def replaced_precisions(blocks: Sequence[Block], gains: FloatArray) -> FloatArra
     spans = {id(f): Span.of(f) for block in blocks for f in block.factors}
     distances = np.array([pattern_distances(used, block, spans) for block in blocks]).T
     problem = _Problem(gains, distances)
-    found = solve(problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS)
-    return problem.precisions(found.primal.b)
+    solution = solve(problem, 2, tolerance=_TOLERANCE, iterations=_ITERATIONS)
+    return problem.precisions(solution.primal.b)
 
 
 def contrasts_by_pairs(
-    asked: Workload, norm: float, bits: int
+    workload: Workload, norm: float, bits: int
 ) -> tuple[Axis, Factorization] | None:
     """The optimal contrasts of one attribute for replaced people, and the solution they are from.
 
@@ -80,14 +80,14 @@ def contrasts_by_pairs(
     are short. None where all cells are alike.
     """
     solved = factorize(
-        asked, norm=norm, neighbours="replace-one", tolerance=_TOLERANCE, iterations=_ITERATIONS
+        workload, norm=norm, neighbours="replace-one", tolerance=_TOLERANCE, iterations=_ITERATIONS
     )
     rows, weights = solved.strategy.dense(), _cell_weights(solved)
     if not len(rows):
         return None
     rows = rows - (rows @ weights)[:, None]
     lengths = np.linalg.norm(rows, axis=1)
-    if len(rows) != asked.size - 1 or lengths.min() < 1e-4 * lengths.max():
+    if len(rows) != workload.size - 1 or lengths.min() < 1e-4 * lengths.max():
         rows = _completed(rows, weights, 2.0 ** (-bits / 2))
     return Axis(rounded(rows, bits)), solved
 
@@ -123,8 +123,8 @@ def replaced_design(design: MixedDesign, bits: int) -> MixedDesign | None:
         kinds = [kind for kind in family.kinds if kind.group == group]
         if size > PAIR_CELLS or not kinds or all(exchangeable(kind.gram) for kind in kinds):
             continue
-        found = contrasts_by_pairs(stack([kind.workload for kind in kinds]), 2, bits)
-        if found is not None:
-            axes[group], dual[group] = found[0], _cell_weights(found[1])
+        optimum = contrasts_by_pairs(stack([kind.workload for kind in kinds]), 2, bits)
+        if optimum is not None:
+            axes[group], dual[group] = optimum[0], _cell_weights(optimum[1])
     changed = any(new is not old for new, old in zip(axes, design.axes, strict=True))
     return design_of(family, axes, dual) if changed else None

@@ -80,10 +80,10 @@ def shared_basis(
     problem = SharedProblem.of(design, terms, total_bits)
     start = Weights(None, problem.product_weights())
     steps = max(20, min(_STEPS, _WORK // max(problem.rows if norm > 2 else 0, problem.columns)))
-    found = solve(problem, norm, tolerance=_SETTLED, iterations=steps, start=start)
-    value = found.upper * design.family.queries ** (-1 / norm)
+    solution = solve(problem, norm, tolerance=_SETTLED, iterations=steps, start=start)
+    value = solution.upper * design.family.queries ** (-1 / norm)
     return Candidate(
-        problem.strategy(problem.precisions(found.primal)),
+        problem.strategy(problem.precisions(solution.primal)),
         value,
         bound,
         "weighted nuclear norm, product weights",
@@ -124,13 +124,13 @@ class Basis:
             contrasts = np.einsum("ie,ie->e", self.axis.inverse, gram @ self.axis.inverse)
         return np.append(total, contrasts) * self.units**2
 
-    def query_gains(self, asked: Workload) -> FloatArray:
+    def query_gains(self, workload: Workload) -> FloatArray:
         """The same for every query by itself, queries × kinds of rows."""
-        total = np.asarray(asked.matvec(self.axis.reference), dtype=np.float64) ** 2
+        total = np.asarray(workload.matvec(self.axis.reference), dtype=np.float64) ** 2
         if self.uniform:
-            contrasts = asked.row_quadratics(self.axis.covariance)
+            contrasts = workload.row_quadratics(self.axis.covariance)
         else:
-            contrasts = np.asarray(asked.matvec(self.axis.inverse)) ** 2
+            contrasts = np.asarray(workload.matvec(self.axis.inverse)) ** 2
         return np.column_stack([total, contrasts]) * self.units**2
 
 
@@ -205,8 +205,8 @@ class SharedProblem:
             return self._mean_gains
         ends = np.cumsum([term.queries for term in self.terms])[:-1]
         parts = zip(self._query_gains, np.split(a, ends), strict=True)
-        found = [_along([m.T for m in matrices], part) for matrices, part in parts]
-        return np.where(self._mean_gains > 0, np.sum(found, axis=0), 0.0)
+        by_term = [_along([m.T for m in matrices], part) for matrices, part in parts]
+        return np.where(self._mean_gains > 0, np.sum(by_term, axis=0), 0.0)
 
     def precisions(self, weights: Weights) -> FloatArray:
         """y = √(v/c), before any scaling."""

@@ -109,10 +109,10 @@ def _signed_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
 
 
 def replaced_laplace(
-    asked: Workload, sizes: tuple[int, ...], norm: float, largest: float = inf
+    workload: Workload, sizes: tuple[int, ...], norm: float, largest: float = inf
 ) -> Candidate:
     """A strategy over all cells for replaced people, with an L1 distance of at most `largest`."""
-    best = signed_identity(asked.gram(), tuple(n for n in sizes if n > 1))
+    best = signed_identity(workload.gram(), tuple(n for n in sizes if n > 1))
 
     def on_grid(bits: int) -> BlockStrategy:
         whole = best.integers(bits)
@@ -123,29 +123,29 @@ def replaced_laplace(
         return BlockStrategy((whole.shape[1],), (block,))
 
     strategy = finest(on_grid, MOST_BITS, 1, "replace-one", largest)
-    value = unit_error(strategy, [as_one_axis(asked)], norm, 1, "replace-one")
-    bound, name = replaced_bound(asked, norm)
+    value = unit_error(strategy, [as_one_axis(workload)], norm, 1, "replace-one")
+    bound, name = replaced_bound(workload, norm)
     return Candidate(strategy, value, bound, name, "best of several starts", "replace-one")
 
 
-def replaced_bound(asked: Workload, norm: float) -> tuple[float, str]:
+def replaced_bound(workload: Workload, norm: float) -> tuple[float, str]:
     """The largest of the bounds known: L2 distances, and L1 of differences of columns.
 
     With R A = W, R maps a_u − a_v to w_u − w_v, and a_u − ā (at most 1 − 1/n of the largest
     distance) to w_u − w̄: strategies in the L1 ball for these columns.
     """
-    size = asked.size
-    gram = asked.gram().dense()
+    size = workload.size
+    gram = workload.gram().dense()
     bounds = []
     if size <= PAIR_CELLS:
-        solved = factorize(asked, norm=norm, neighbours="replace-one", tolerance=1e-3)
+        solved = factorize(workload, norm=norm, neighbours="replace-one", tolerance=1e-3)
         bounds.append((solved.lower_bound, L2_BOUND))
     if size * (size - 1) // 2 <= LARGEST:
         first, second = np.array(list(combinations(range(size), 2))).T
         rows = gram[first] - gram[second]
-        bounds.append((pure_bound(rows[:, first] - rows[:, second], asked.queries), L1_BOUND))
+        bounds.append((pure_bound(rows[:, first] - rows[:, second], workload.queries), L1_BOUND))
     else:
         means = gram.mean(axis=0)
         centred = gram - means - means[:, None] + means.mean()
-        bounds.append((pure_bound(centred, asked.queries) * size / (size - 1), L1_BOUND))
+        bounds.append((pure_bound(centred, workload.queries) * size / (size - 1), L1_BOUND))
     return max(bounds)

@@ -44,8 +44,8 @@ _LARGEST_NORM = 128.0  # stands for the maximum
 
 def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Candidate:
     """Weighted whole tables for product queries; the best of several starts."""
-    asked = as_counts(terms) or [as_product(term, sizes) for term in terms]
-    family = compile_family(sizes, asked)
+    products = as_counts(terms) or [as_product(term, sizes) for term in terms]
+    family = compile_family(sizes, products)
     covers = [cover(sizes, family.blocks, cells) for cells in _COVER_CELLS]
     tables = list(dict.fromkeys([*_candidates(family), *(t for c in covers for t in c)]))
     starts = _starts(family, tables)
@@ -69,19 +69,19 @@ def _best_weights(
     Other means want small tables that the total variance hardly measures, so those of few
     attributes are raised too: on a logarithmic scale a weight near zero never comes back.
     """
-    found = [objective.minimise(start) for start in starts]
-    _, best = min(found, key=lambda pair: pair[0])
+    results = [objective.minimise(start) for start in starts]
+    _, best = min(results, key=lambda pair: pair[0])
     if norm == 2:
         return best
     orders = np.array([len(table) for table in objective.tables])
     raised = [np.where(orders <= most, share, 0.0) for most in _ORDERS for share in _RAISED]
     bases = (best / best.max(), starts[0])
-    tried = [best, *(np.maximum(base, small) for base in bases for small in raised)]
+    trials = [best, *(np.maximum(base, small) for base in bases for small in raised)]
     for p in (*(p for p in _NORMS if p < norm), min(norm, _LARGEST_NORM)):
         moved = replace(objective, q=p / 2)
-        found = [moved.minimise(start) for start in tried]
-        tried = [weights for _, weights in found]
-    return min(found, key=lambda pair: pair[0])[1]
+        results = [moved.minimise(start) for start in trials]
+        trials = [weights for _, weights in results]
+    return min(results, key=lambda pair: pair[0])[1]
 
 
 def _as_strategy(
@@ -120,16 +120,16 @@ def cover(sizes: Sequence[int], needed: Sequence[Table], cells: int) -> list[Tab
     if any(prod(sizes[i] for i in t) > cells for t in largest):
         return []
     open_ = [frozenset(t) for t in largest]
-    found: list[Table] = []
+    tables: list[Table] = []
     while open_:
         table = set(open_[0])
         while (best := _best_addition(table, open_, sizes, cells)) is not None:
             table.add(best)
-        found.append(tuple(sorted(table)))
+        tables.append(tuple(sorted(table)))
         open_ = [t for t in open_ if not t <= table]
-        if len(found) > len(needed):
+        if len(tables) > len(needed):
             return []
-    return [t for t in found if len(t) <= _MOST_ATTRIBUTES]
+    return [t for t in tables if len(t) <= _MOST_ATTRIBUTES]
 
 
 def _best_addition(
@@ -152,14 +152,16 @@ def _best_addition(
 
 def _starts(family: Family, tables: Sequence[Table]) -> list[FloatArray]:
     """The cube-root rule for separate tables, and every candidate that alone would do."""
-    asked: dict[Table, float] = {}
+    importance: dict[Table, float] = {}
     for term in family.terms:
-        asked[term.attributes] = asked.get(term.attributes, 0.0) + term.weight**2 * term.queries
-    separate = np.array([asked.get(table, 0.0) for table in tables]) ** (1 / 3)
+        importance[term.attributes] = (
+            importance.get(term.attributes, 0.0) + term.weight**2 * term.queries
+        )
+    separate = np.array([importance.get(table, 0.0) for table in tables]) ** (1 / 3)
     starts = [np.maximum(separate / separate.max(), 1e-4)]
-    wanted = {i for table in asked for i in table}
+    attributes = {i for table in importance for i in table}
     for number, table in enumerate(tables):
-        if wanted <= set(table):
+        if attributes <= set(table):
             alone = np.full(len(tables), 1e-4)
             alone[number] = 1.0
             starts.append(alone)
@@ -182,13 +184,13 @@ class TablesObjective:
         """Interaction, table and cells summed, for every interaction that a table sees."""
         numbers = {part: k for k, part in enumerate(self.family.blocks)}
         sizes = self.family.sizes
-        found = [
+        triples = [
             (numbers[part], number, prod(sizes[i] for i in table if i not in part))
             for number, table in enumerate(self.tables)
             for part in subsets(table)
             if part in numbers
         ]
-        rows, columns, cells = zip(*found, strict=True)
+        rows, columns, cells = zip(*triples, strict=True)
         return np.array(rows), np.array(columns), np.array(cells, dtype=np.float64)
 
     @cached_property
@@ -237,11 +239,15 @@ class TablesObjective:
 
 def _pruned(weights: FloatArray, tables: Sequence[Table], needed: Sequence[Table]) -> FloatArray:
     """Weights without tables that hardly count, unless an interaction would go unmeasured."""
-    kept = np.where(weights >= _NEGLIGIBLE * weights.max(), weights, 0.0)
-    wanted = set(needed)
-    covered = {part for table, w in zip(tables, kept, strict=True) if w for part in subsets(table)}
+    pruned = np.where(weights >= _NEGLIGIBLE * weights.max(), weights, 0.0)
+    interactions = set(needed)
+    covered = {
+        part for table, w in zip(tables, pruned, strict=True) if w for part in subsets(table)
+    }
     for number, table in enumerate(tables):
-        if not kept[number] and any(p in wanted and p not in covered for p in subsets(table)):
-            kept[number] = weights[number]
+        if not pruned[number] and any(
+            p in interactions and p not in covered for p in subsets(table)
+        ):
+            pruned[number] = weights[number]
             covered.update(subsets(table))
-    return kept
+    return pruned

@@ -52,8 +52,8 @@ def pure_bound(gram: FloatArray, queries: int) -> float:
     gram = _averaged(gram)
     values, vectors = np.linalg.eigh(gram)
     values = values[::-1] - _LOST * len(gram) * values[-1]
-    kept = values > 0
-    values, vectors = values[kept], vectors[:, ::-1][:, kept]
+    positive = values > 0
+    values, vectors = values[positive], vectors[:, ::-1][:, positive]
     if len(gram) > _QUICK:
         best = _with_exponent(values, vectors, _LARGE_EXPONENT)
     else:
@@ -66,8 +66,8 @@ def _climb(value: Callable[[int], float]) -> float:
     best = value(_FIRST)
     for step in (1, -1):
         place = _FIRST + step
-        while 0 <= place < len(_EXPONENTS) and (found := value(place)) > best:
-            best, place = found, place + step
+        while 0 <= place < len(_EXPONENTS) and (reached := value(place)) > best:
+            best, place = reached, place + step
     return best
 
 

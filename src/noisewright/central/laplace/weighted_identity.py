@@ -178,9 +178,9 @@ class PowerMean(TotalVariance):
         return float(squares.max()) * mean, TotalVariance(gram)(flat)[1]
 
 
-def for_norm(found: WeightedIdentity, queries: FloatArray, norm: float) -> WeightedIdentity:
+def for_norm(squared: WeightedIdentity, queries: FloatArray, norm: float) -> WeightedIdentity:
     """The rows moved on to the p-th mean of the errors, from small p to large ones."""
-    rows = found.rows
+    rows = squared.rows
     if not len(rows):
         rows = np.full((1, queries.shape[1]), 1e-2)
     for p in (*(p for p in _NORMS if p < norm), min(norm, _LARGEST_NORM)):

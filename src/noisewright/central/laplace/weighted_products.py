@@ -85,15 +85,15 @@ def laplace_product(
     Its integers are as fine as an L1 sensitivity of at most `largest` allows. A lower bound for
     added people is computed only where it is asked for.
     """
-    asked = term.factors or ()
-    solved = {text: _solve(f, norm) for text, f in {f.text(): f for f in asked}.items()}
-    factors = [solved[factor.text()] for factor in asked]
+    workloads = term.factors or ()
+    solved = {text: _solve(f, norm) for text, f in {f.text(): f for f in workloads}.items()}
+    factors = [solved[factor.text()] for factor in workloads]
     error = prod(factor.error for factor in factors)
     strategy = _product(term, sizes, factors, largest)
     joint = _joint_factor(factors, sizes, norm)
     if joint is not None and joint.error < (1 - _WORTHWHILE) * error:
         error, strategy = joint.error, _joint(term, sizes, factors, joint, largest)
-    bound, certificate = _bound(asked, norm) if bounded else (None, "none")
+    bound, certificate = _bound(workloads, norm) if bounded else (None, "none")
     bound = None if bound is None else term.weight * bound
     return Candidate(strategy, term.weight * error, bound, certificate, "best of several starts")
 
@@ -231,8 +231,8 @@ class MergedCells:
 
     def merge(self, gram: Gram) -> Gram:
         """The Gram matrix over the merged cells."""
-        kept = self.representatives
-        return DenseGram(gram.dense()[np.ix_(kept, kept)])
+        cells = self.representatives
+        return DenseGram(gram.dense()[np.ix_(cells, cells)])
 
     def spread(self, strategy: Integers) -> Integers:
         """A strategy over the merged cells as one over all cells."""

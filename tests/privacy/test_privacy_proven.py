@@ -12,15 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.privacy.enclosure import exp_minus, mills_ratio, root_half_pi, two_sided_tail
-from noisewright.privacy.quantile import (
+from noisewright.privacy.proven import (
     GAUSSIAN_ERROR,
     GAUSSIAN_REACH,
     LOGARITHM_ERROR,
     _gaussian_table,
     _inverse_polynomials,
+    exp_minus,
     gaussian_quantile,
+    mills_ratio,
     minus_log,
+    root_half_pi,
+    two_sided_tail,
 )
 from oracles.privacy_oracles import rational
 
