@@ -15,7 +15,7 @@ from noisewright.central.mechanism import Integers, Mechanism, Table
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.shares import split
+from noisewright.privacy.calibration import split
 from noisewright.privacy.spend import Gaussian, Laplace
 from noisewright.workload import workload
 from noisewright.workload.measures import COUNT, CentredSum

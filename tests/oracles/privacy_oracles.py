@@ -9,6 +9,11 @@ from random import Random
 import mpmath
 import numpy as np
 
+from noisewright.privacy.budget import Neighbours, Privacy
+from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.rounding import float_above
+from noisewright.privacy.spend import Gaussian, Laplace, Spend
+
 PRECISION = 400
 
 
@@ -97,3 +102,17 @@ def gaussian_delta(epsilon: float, ratio: float, digits: int = 60) -> mpmath.mpf
         # e^ε grows and both tails shrink: enough digits for the cancellation
         with mpmath.extradps(int(e) + 700):
             return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+def guarantee(
+    law: NoiseLaw,
+    *,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    delta: float | None = None,
+    neighbours: Neighbours = "add-remove",
+) -> Privacy:
+    """What noise of this law promises for a vector moved by at most l1 or l2."""
+    pure = law.law == "discrete-laplace"
+    ratio = float_above(Fraction(l1 if pure else l2) / Fraction(law.scale))
+    return Spend(neighbours, (Laplace(ratio) if pure else Gaussian(ratio),)).promise(delta)

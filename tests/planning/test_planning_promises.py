@@ -17,9 +17,9 @@ from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.plan_files import load
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import guarantee
 from noisewright.workload import Workload
 from oracles.plan_parts import read_parts, write_parts
+from oracles.privacy_oracles import guarantee
 
 APPROXIMATE = Privacy(epsilon=1, delta=1e-9)
 REPLACE_ONE = Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")

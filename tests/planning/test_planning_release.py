@@ -76,7 +76,7 @@ def test_a_single_count_has_the_analytic_optimum() -> None:
     "privacy", [APPROXIMATE, Privacy(rho=0.1), Privacy(rho=0.5, neighbours="replace-one")]
 )
 def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
-    from noisewright.privacy.calibration import guarantee
+    from oracles.privacy_oracles import guarantee
 
     p = plan("prefix:3*identity:2", privacy)
     spent = guarantee(

@@ -12,7 +12,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.conversion import zcdp_epsilon
+from noisewright.privacy.gaussian import zcdp_epsilon
 
 GOOD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 1}, "pure"),

@@ -14,21 +14,19 @@ from scipy import optimize, stats
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate, guarantee
-from noisewright.privacy.conversion import (
-    gaussian_rho,
-    gaussian_sigma_for_rho,
-    pure_to_zcdp,
-    zcdp_epsilon,
-)
+from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_ratio,
     gaussian_sigma,
+    gaussian_sigma_for_rho,
+    pure_to_zcdp,
+    zcdp_epsilon,
 )
 from noisewright.privacy.law import NoiseLaw
 from oracles import privacy_oracles as oracles
+from oracles.privacy_oracles import guarantee
 
 CORNERS = [
     (1.0, 1e-9),
@@ -208,7 +206,6 @@ def test_zcdp_conversions_are_safe(rho: float, delta: float) -> None:
 
 def test_small_conversions() -> None:
     assert pure_to_zcdp(2.0) == 2
-    assert gaussian_rho(0.5) == 0.125
     assert gaussian_sigma_for_rho(0.5, 3) == pytest.approx(3, rel=1e-15)
     assert Fraction(pure_to_zcdp(0.1)) >= Fraction(0.1) ** 2 / 2
     with pytest.raises(InvalidParameter, match="rho=inf must be finite"):

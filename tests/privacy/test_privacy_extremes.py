@@ -13,38 +13,40 @@ from hypothesis import strategies as st
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.privacy.amplification import shuffled
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate, guarantee
-from noisewright.privacy.composition import compose, compose_gaussians
-from noisewright.privacy.conversion import (
-    gaussian_rho,
-    gaussian_sigma_for_rho,
-    pure_to_zcdp,
-    zcdp_epsilon,
-)
+from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_ratio,
     gaussian_sigma,
+    gaussian_sigma_for_rho,
+    pure_to_zcdp,
+    zcdp_epsilon,
 )
 from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.spend import Gaussian, Laplace, Promise, Spend
+from oracles.privacy_oracles import guarantee
 
 SIZES = st.sampled_from([5e-324, 2.3e-308, 1e-300, 1e-30, 0.5, 40.0, 1e5, 1e30, 1e200, 1.7e308])
 DELTAS = st.sampled_from([5e-324, 1e-300, 1e-100, 1e-18, 1e-6, 0.5, 1 - 2**-53])
 
+
+def spend(*losses: Gaussian | Laplace | Promise) -> Spend:
+    return Spend("add-remove", losses)
+
+
 CALLS: dict[str, Callable[[float, float, float], Any]] = {
     "pure to zCDP": lambda a, b, d: pure_to_zcdp(a),
-    "ratio to zCDP": lambda a, b, d: gaussian_rho(a),
     "σ of ρ": lambda a, b, d: gaussian_sigma_for_rho(a, b),
     "ε of ρ": lambda a, b, d: zcdp_epsilon(a, d),
     "δ of a ratio": lambda a, b, d: gaussian_delta(a, b),
     "ε of a ratio": lambda a, b, d: gaussian_epsilon(d, a),
     "ratio of ε": lambda a, b, d: gaussian_ratio(a, d),
     "σ of ε": lambda a, b, d: gaussian_sigma(a, d, b),
-    "several ratios": lambda a, b, d: compose_gaussians([a, b, a]),
-    "pure beside zCDP": lambda a, b, d: compose([Privacy(epsilon=a), Privacy(rho=b)]).rho,
-    "approximate beside zCDP": lambda a, b, d: (
-        compose([Privacy(epsilon=a, delta=d), Privacy(rho=b)], delta=1e-9).epsilon
+    "several ratios": lambda a, b, d: spend(Gaussian(a), Gaussian(b), Gaussian(a)).mu,
+    "pure beside Gaussian": lambda a, b, d: spend(Laplace(a), Gaussian(b)).promise().rho,
+    "approximate beside Gaussian": lambda a, b, d: (
+        spend(Promise(a, d / 2), Gaussian(b)).promise(d).epsilon
     ),
     "pure noise": lambda a, b, d: calibrate(Privacy(epsilon=a), l1=b).variance,
     "zCDP noise": lambda a, b, d: calibrate(Privacy(rho=a), l2=b).variance,

@@ -23,7 +23,7 @@ from noisewright.central.mechanism import (
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
 from noisewright.estimate.accuracy import Accuracy, Indices, Joined
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.shares import split
+from noisewright.privacy.calibration import split
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray

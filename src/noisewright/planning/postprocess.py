@@ -20,7 +20,7 @@ from noisewright.estimate.conditions import check_agreement, independent, tells_
 from noisewright.planning.nonnegative_fit import Declared, by_tables, check_fit, fitted, only_sums
 from noisewright.planning.plan import LEVEL
 from noisewright.planning.release import Release
-from noisewright.privacy.rules import number
+from noisewright.privacy.rounding import number
 from noisewright.workload.base import FloatArray
 from noisewright.workload.statistics import Column
 

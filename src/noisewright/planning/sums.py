@@ -20,7 +20,7 @@ from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import Contender, best_contender, plan_central
 from noisewright.planning.counting import Counter
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.shares import least_error_shares, splittable
+from noisewright.privacy.calibration import least_error_shares, splittable
 from noisewright.workload import Workload
 from noisewright.workload.measures import COUNT, CentredSum, Measure
 from noisewright.workload.spec import Questions

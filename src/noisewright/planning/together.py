@@ -21,10 +21,9 @@ from noisewright.planning.counting import Counter, Data
 from noisewright.planning.plan import Forecast, Plan
 from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.composition import loss_distribution_epsilon
-from noisewright.privacy.rules import probability
-from noisewright.privacy.shares import least_error_shares, split, splittable
-from noisewright.privacy.spend import Gaussian, Promise, Spend
+from noisewright.privacy.calibration import least_error_shares, split, splittable
+from noisewright.privacy.rounding import probability
+from noisewright.privacy.spend import Gaussian, Promise, Spend, loss_distribution_epsilon
 from noisewright.workload import Queries, workload
 
 

@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
-from noisewright.privacy.rounding import float_above
-from noisewright.privacy.rules import positive, probability
+from noisewright.privacy.rounding import float_above, positive, probability
 
 _GROUPS = 1024  # numbers of clones told apart; more of them are grouped to the safe side
 _PRECISION = 1e-6  # of ε

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.rounding import float_below
-from noisewright.privacy.rules import positive, probability
+from noisewright.privacy.rounding import float_below, positive, probability
 
 Kind = Literal["pure", "approximate", "zcdp"]
 Neighbours = Literal["add-remove", "replace-one"]
@@ -66,7 +65,7 @@ class Privacy:
         """The ε that holds: the stated one, or what zCDP implies at `delta` (None without it)."""
         if self.rho is None or self.delta is None:
             return self.epsilon
-        from noisewright.privacy.conversion import zcdp_epsilon
+        from noisewright.privacy.gaussian import zcdp_epsilon
 
         return zcdp_epsilon(self.rho, self.delta)
 

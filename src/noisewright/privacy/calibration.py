@@ -1,20 +1,26 @@
-"""From a promise and a sensitivity to the noise that keeps it, and back."""
+"""From a budget and a sensitivity to the noise that keeps it, and to shares of it.
+
+Gaussian releases compose exactly: ratios μ = sensitivity/σ add in squares, which is what ρ = μ²/2
+adds up. So a budget (ε, δ) is split as the ρ of the one Gaussian release that it allows, and no
+conversion loses anything. Pure budgets are split in ε.
+"""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import cast
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Neighbours, Privacy
-from noisewright.privacy.conversion import gaussian_sigma_for_rho
-from noisewright.privacy.gaussian import gaussian_epsilon, gaussian_sigma
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.gaussian import gaussian_sigma, gaussian_sigma_for_rho
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.noise import SCALE_LIMIT
-from noisewright.privacy.rounding import float_above
-from noisewright.privacy.rules import positive
+from noisewright.privacy.rounding import float_above, float_below, positive
+
+_LEAST = 1e-24  # of the squared errors to weigh: everything gets some budget
+_MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of shares
 
 
 def calibrate(privacy: Privacy, *, l1: float | None = None, l2: float | None = None) -> NoiseLaw:
@@ -62,30 +68,39 @@ def _short(exact: Fraction) -> str:
     return f"{Decimal(exact.numerator) / Decimal(exact.denominator):.3g}"
 
 
-def guarantee(
-    law: NoiseLaw,
-    *,
-    l1: float | None = None,
-    l2: float | None = None,
-    delta: float | None = None,
-    neighbours: Neighbours = "add-remove",
-) -> Privacy:
-    """Return the promise that noise of this law keeps for a vector moved by at most l1 or l2.
-
-    Gaussian noise is stated in zCDP, or, with `delta`, by the exact ε.
-    """
-    scale = Fraction(law.scale)
-    if law.law == "discrete-laplace":
-        epsilon = float_above(_needed("l1", l1, "Laplace noise") / scale)
-        return Privacy(epsilon=epsilon, neighbours=neighbours)
-    ratio = _needed("l2", l2, "Gaussian noise") / scale
-    if delta is None:
-        return Privacy(rho=float_above(ratio**2 / 2), neighbours=neighbours)
-    epsilon = max(gaussian_epsilon(delta, float_above(ratio)), sys.float_info.min)
-    return Privacy(epsilon=epsilon, delta=delta, neighbours=neighbours)
-
-
 def _needed(name: str, sensitivity: float | None, what: str) -> Fraction:
     if sensitivity is None:
         raise InvalidParameter(name, None, f"must be given: {what} is calibrated by it")
     return positive(name, sensitivity, "a measurement nobody can move needs no noise")
+
+
+def splittable(privacy: Privacy) -> Privacy:
+    """The same budget in the unit in which shares of it add up exactly."""
+    if privacy.kind != "approximate":
+        return privacy
+    sigma = Fraction(calibrate(privacy, l2=1.0).scale)
+    return Privacy(rho=float_below(1 / (2 * sigma**2)), neighbours=privacy.neighbours)
+
+
+def split(privacy: Privacy, shares: Sequence[float]) -> list[Privacy]:
+    """Budgets in these proportions that together keep `privacy`."""
+    exact = [Fraction(share) for share in shares]
+    if not exact or min(exact) <= 0:
+        raise InvalidParameter("shares", list(shares), "must be positive", "one per measurement")
+    whole = splittable(privacy)
+    name = "epsilon" if whole.rho is None else "rho"
+    amount = Fraction(getattr(whole, name))
+    total = sum(exact)
+    portions = [float_below(amount * (share / total) * _MARGIN) for share in exact]
+    return [Privacy(neighbours=whole.neighbours, **{name: portion}) for portion in portions]
+
+
+def least_error_shares(costs: Sequence[float], privacy: Privacy) -> tuple[float, ...]:
+    """Shares that make the sum of `costs`, each over its share of the budget, least.
+
+    `costs` are squared errors under the whole budget: they fall with the square of ε, or with ρ.
+    """
+    power = 1 / 3 if privacy.kind == "pure" else 1 / 2
+    largest = max(costs) or 1.0  # nothing to weigh where no noise is left
+    raw = [max(cost / largest, _LEAST) ** power for cost in costs]
+    return tuple(value / sum(raw) for value in raw)

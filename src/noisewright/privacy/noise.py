@@ -32,7 +32,7 @@ from noisewright.privacy.proven import (
     minus_log,
     two_sided_tail,
 )
-from noisewright.privacy.rules import positive
+from noisewright.privacy.rounding import positive
 from noisewright.privacy.source import ByteSource, SystemSource, uniform_words
 
 Integers = npt.NDArray[np.int64]

@@ -31,7 +31,7 @@ from noisewright.local.vector.held_columns import factor_columns, largest_distan
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import LawName, NoiseLaw
-from noisewright.privacy.rules import probability
+from noisewright.privacy.rounding import probability
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
