@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -22,7 +22,6 @@ from noisewright.central.problem import (
 )
 from noisewright.workload import Identity, Total, Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.structure import Term
 from noisewright.workload.tensor import mean_error
 
 LARGEST_FACTOR = 2**20
@@ -31,81 +30,73 @@ LARGEST_FACTOR = 2**20
 LARGEST_TREE = 2048
 """Cells of a factor up to which a tree over them is compared."""
 
+Blocks = tuple[tuple[Block, ...], str]
+"""What is measured, and words for it."""
+
 _MULTIPLIER = 1024
 _BRANCHES = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
-def refuses_direct(terms: Sequence[Term]) -> str | None:
-    """Why noise cannot be put on these answers directly, or None."""
-    if len(terms) == 1 and terms[0].factors is not None:
-        for factor in terms[0].factors:
+def _refuses_answers(problem: CentralProblem) -> str | None:
+    terms = problem.terms
+    if problem.single_product:
+        for factor in terms[0].factors or ():
             if factor.queries * factor.size > LARGEST_FACTOR:
                 return f"{factor.brief()} has too many queries to measure one by one"
             rows = factor.dense()
             if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
                 return "only queries with small integer coefficients are measured one by one"
         return None
-    apart = len({term.attributes for term in terms}) == len(terms)
-    if len(terms) > 1 and apart and all(term.is_counts for term in terms):
+    if (
+        len(terms) > 1
+        and problem.structure.tables
+        and len({t.attributes for t in terms}) == len(terms)
+    ):
         return None
     return "only one product of queries, or several tables of counts, are measured one by one"
 
 
-def direct_strategy(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str, order: int
-) -> Candidate:
+def _answers(problem: CentralProblem) -> Blocks:
     """Every answer measured with the same noise; answers that overlap are made consistent."""
     blocks = []
-    for term in terms:
+    for term in problem.terms:
         factors = tuple(_integers(factor.dense()) for factor in term.factors or ())
-        noise = _MULTIPLIER / (term.weight if len(terms) > 1 else 1.0)
+        noise = _MULTIPLIER / (term.weight if len(problem.terms) > 1 else 1.0)
         blocks.append(Block(term.attributes, factors, noise, _MULTIPLIER))
-    strategy = BlockStrategy(sizes, tuple(blocks))
-    value = unit_error(strategy, terms, norm, order, neighbours)
-    return Candidate(strategy, value, None, "none", "equal noise on every answer", neighbours)
+    return tuple(blocks), "equal noise on every answer"
 
 
-def refuses_cells(terms: Sequence[Term], sizes: tuple[int, ...]) -> str | None:
-    """Why the cells of the attributes asked cannot be counted one by one, or None."""
-    cells = prod(sizes[i] for i in _asked(terms))
+def _refuses_cells(problem: CentralProblem) -> str | None:
+    cells = prod(problem.sizes[i] for i in _attributes(problem))
     return f"{cells:,} cells are too many to count" if cells > LARGEST_FACTOR else None
 
 
-def cells_strategy(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str, order: int
-) -> Candidate:
+def _cells(problem: CentralProblem) -> Blocks:
     """Every cell of the attributes asked, counted under the same noise."""
-    asked = _asked(terms)
-    matrices = tuple(np.eye(sizes[i], dtype=np.int64) for i in asked)
-    strategy = BlockStrategy(sizes, (Block(asked, matrices, _MULTIPLIER, _MULTIPLIER),))
-    value = unit_error(strategy, terms, norm, order, neighbours)
-    return Candidate(strategy, value, None, "none", "equal noise on every cell", neighbours)
+    attributes = _attributes(problem)
+    factors = tuple(np.eye(problem.sizes[i], dtype=np.int64) for i in attributes)
+    return (Block(attributes, factors, _MULTIPLIER, _MULTIPLIER),), "equal noise on every cell"
 
 
-def refuses_tree(terms: Sequence[Term]) -> str | None:
-    """Why intervals in a tree do not suit these queries, or None."""
-    if len(terms) > 1 or terms[0].factors is None:
+def _refuses_tree(problem: CentralProblem) -> str | None:
+    if not problem.single_product:
         return "a tree of intervals is for one product of queries"
-    if all(isinstance(factor, Identity | Total) for factor in terms[0].factors):
+    factors = problem.terms[0].factors or ()
+    if all(isinstance(factor, Identity | Total) for factor in factors):
         return "plain counts need no tree of intervals"
-    if max(factor.size for factor in terms[0].factors) > LARGEST_TREE:
+    if max(factor.size for factor in factors) > LARGEST_TREE:
         return f"trees of intervals are compared up to {LARGEST_TREE} cells"
     return None
 
 
-def tree_strategy(
-    terms: Sequence[Term], sizes: tuple[int, ...], norm: float, neighbours: str, order: int
-) -> Candidate:
+def _trees(problem: CentralProblem) -> Blocks:
     """Sums over the intervals of a tree [007], whole to cells, under equal noise, best branched."""
-    (term,) = terms
-    found = [_best_tree(factor, norm, order) for factor in term.factors or ()]
-    matrices = tuple(matrix for matrix, _ in found)
-    strategy = BlockStrategy(sizes, (Block(term.attributes, matrices, _MULTIPLIER, _MULTIPLIER),))
-    value = unit_error(strategy, terms, norm, order, neighbours)
-    branching = ", ".join(str(branches) for _, branches in found if branches)
-    return Candidate(
-        strategy, value, None, "none", f"equal noise, {branching} branches", neighbours
-    )
+    (term,) = problem.terms
+    trees = [_best_tree(factor, problem.norm, problem.order) for factor in term.factors or ()]
+    factors = tuple(matrix for matrix, _ in trees)
+    branching = ", ".join(str(branches) for _, branches in trees if branches)
+    block = Block(term.attributes, factors, _MULTIPLIER, _MULTIPLIER)
+    return (block,), f"equal noise, {branching} branches"
 
 
 def _best_tree(factor: Workload, norm: float, order: int) -> tuple[Integers, int]:
@@ -133,8 +124,8 @@ def _tree(cells: int, branches: int) -> Integers:
     return np.concatenate(levels[::-1])
 
 
-def _asked(terms: Sequence[Term]) -> tuple[int, ...]:
-    return tuple(sorted({i for term in terms for i in term.attributes}))
+def _attributes(problem: CentralProblem) -> tuple[int, ...]:
+    return tuple(sorted({i for term in problem.terms for i in term.attributes}))
 
 
 def _integers(matrix: FloatArray) -> Integers:
@@ -145,12 +136,14 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
     """Equal noise on every answer, every cell, or every interval of a tree."""
 
     def entry(
-        suffix: str, what: str, unfit: Refusal, strategy: Callable[..., Candidate]
+        suffix: str, what: str, unfit: Refusal, blocks: Callable[[CentralProblem], Blocks]
     ) -> CentralMechanism:
         def plan(problem: CentralProblem) -> Proposal:
-            terms, sizes, norm = problem.terms, problem.sizes, problem.norm
-            found = strategy(terms, sizes, norm, problem.neighbours, problem.order)
-            return found.proposal(problem)
+            measured, status = blocks(problem)
+            strategy = BlockStrategy(problem.sizes, measured)
+            neighbours = problem.neighbours
+            value = unit_error(strategy, problem.terms, problem.norm, problem.order, neighbours)
+            return Candidate(strategy, value, None, "none", status, neighbours).proposal(problem)
 
         return CentralMechanism(
             noise + suffix,
@@ -161,9 +154,9 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
         )
 
     return [
-        entry("", "answer", lambda p: refuses_direct(p.terms), direct_strategy),
-        entry("-cells", "cell", lambda p: refuses_cells(p.terms, p.sizes), cells_strategy),
-        entry("-tree", "interval of a tree", lambda p: refuses_tree(p.terms), tree_strategy),
+        entry("", "answer", _refuses_answers, _answers),
+        entry("-cells", "cell", _refuses_cells, _cells),
+        entry("-tree", "interval of a tree", _refuses_tree, _trees),
     ]
 
 
