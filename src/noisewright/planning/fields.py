@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from noisewright.errors import FileFormatError
 
@@ -12,7 +11,7 @@ _LEAST, _MOST = 1e-200, 1e200
 """Beyond these, squares of numbers leave the range of floats."""
 
 
-def stored_text(header: Mapping[str, Any], name: str) -> str:
+def stored_text(header: Mapping[str, object], name: str) -> str:
     """A text, and not a book."""
     value = header[name]
     if not isinstance(value, str) or len(value) > _LONGEST:
@@ -21,7 +20,7 @@ def stored_text(header: Mapping[str, Any], name: str) -> str:
 
 
 def stored_number(
-    header: Mapping[str, Any], name: str, least: float = 0.0, most: float = _MOST
+    header: Mapping[str, object], name: str, least: float = 0.0, most: float = _MOST
 ) -> float:
     """A number between two ends."""
     value = header[name]
@@ -30,12 +29,12 @@ def stored_number(
     return float(value)
 
 
-def stored_positive(header: Mapping[str, Any], name: str) -> float:
+def stored_positive(header: Mapping[str, object], name: str) -> float:
     """A finite number above zero."""
     return stored_number(header, name, _LEAST)
 
 
-def stored_sizes(value: Any) -> tuple[int, ...]:
+def stored_sizes(value: object) -> tuple[int, ...]:
     """Whole numbers, none negative: sizes of attributes, or their positions."""
     if not isinstance(value, list) or any(type(n) is not int or n < 0 for n in value):
         raise FileFormatError("a list of whole numbers in the plan is none; plan again")

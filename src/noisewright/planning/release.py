@@ -190,20 +190,20 @@ def read_record(path: str | Path) -> list[dict[str, Any]]:
     return entries
 
 
-def spendings(entries: Sequence[Mapping[str, Any]]) -> int:
+def spendings(entries: Sequence[Mapping[str, object]]) -> int:
     """How many times a budget was spent: entries of one release are one spending."""
     named = {entry["release"] for entry in entries if "release" in entry}
     return len(named) + sum("release" not in entry for entry in entries)
 
 
-def _with_gaps(values: FloatArray) -> Any:
+def _with_gaps(values: FloatArray) -> pa.Array:
     """Suppressed answers as missing values."""
     import pyarrow as pa
 
     return pa.array(values, mask=np.isnan(values))
 
 
-def write_answers(table: pa.Table, metadata: Mapping[str, Any], target: Path) -> Path:
+def write_answers(table: pa.Table, metadata: Mapping[str, object], target: Path) -> Path:
     """Write a table (CSV, or Parquet by suffix) and the record of what it cost beside it.
 
     The record only grows, and is on the disk before a single answer is: whenever this is cut short,
@@ -218,7 +218,7 @@ def write_answers(table: pa.Table, metadata: Mapping[str, Any], target: Path) ->
     return beside
 
 
-def _add_to_record(path: Path, metadata: Mapping[str, Any]) -> None:
+def _add_to_record(path: Path, metadata: Mapping[str, object]) -> None:
     """Write the record with this entry as its latest; the earlier ones are its history."""
     import msgspec
 
