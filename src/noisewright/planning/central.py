@@ -97,7 +97,10 @@ class CentralPlan(Shown):
     def _needs(self) -> list[tuple[Term, float]]:
         """All that is asked, on tables and plainly, with how much each error matters."""
         if not isinstance(self.workload, Questions):
-            return [(term, 1.0) for term in terms(self.workload, self.sizes)]
+            known = self.workload.structure
+            same = known.sizes == self.sizes
+            asked = known.terms if same else terms(self.workload, self.sizes)
+            return [(term, 1.0) for term in asked]
         if self.workload.counts_only:  # every question has its own answers
             return [(statistic.table, statistic.weight) for statistic in self.workload.statistics]
         return weighted_needs(self.workload.statistics)
@@ -175,6 +178,10 @@ class CentralPlan(Shown):
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
+        return self._forecast
+
+    @cached_property
+    def _forecast(self) -> Forecast:
         column, achieved, bound = self.forecast_column, self.achieved, self.lower_bound
         return Forecast(
             std=column.std,
@@ -236,7 +243,7 @@ class CentralPlan(Shown):
     def _release(self, data: Data, counter: Counter | None, source: ByteSource | None) -> Release:
         with refusing("the plan cannot answer its own queries; plan again"):
             # Whatever a forged plan fails at, it fails at before anybody's data are read.
-            _ = self.accuracy.variance, self.record()
+            _ = self._record
         measurement = self.method.measure(self.counts(data, counter), source)
         release = Release(self, measurement, (), fresh_name(), _now())
         warn_of(self.contradictions(measurement))
@@ -319,6 +326,10 @@ class CentralPlan(Shown):
 
     def record(self) -> dict[str, Any]:
         """What a release spends and how: ready for JSON, nothing private in it."""
+        return dict(self._record)
+
+    @cached_property
+    def _record(self) -> dict[str, Any]:
         from noisewright.planning.plan_files import strategy_hash
 
         forecast = self.forecast()

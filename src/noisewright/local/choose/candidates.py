@@ -17,6 +17,7 @@ from noisewright.local.registry import MECHANISMS
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
 from noisewright.workload.spec import Questions
+from noisewright.workload.statistics import Counts
 
 _SETTLED = 1.001  # nearer its bound, no strategy of ε alone does visibly better
 
@@ -101,7 +102,16 @@ def compare_local(
 
 def narrowed(asked: Workload) -> Workload:
     """Questions over the attributes they ask about: what nobody asks, no report needs to hold."""
-    return asked.narrowed() if isinstance(asked, Questions) else asked
+    if not isinstance(asked, Questions):
+        return asked
+    if not asked.counts_only:
+        raise InvalidParameter(
+            "queries",
+            [s.name for s in asked.statistics if not isinstance(s, Counts)],
+            "ask for more than counts, which needs a curator",
+            "ask for a histogram or CDF of the number instead",
+        )
+    return asked.narrowed()
 
 
 def checked_domain(asked: Workload, domain: Domain | None) -> Domain | None:

@@ -1,0 +1,98 @@
+"""Kinds of question in one specification, and that one more is one class and one line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from share_of_people import read
+
+import noisewright as nw
+from noisewright.errors import InvalidParameter
+from noisewright.privacy.budget import Privacy
+from noisewright.workload.spec import KINDS
+
+DOMAIN = nw.Domain(
+    [
+        nw.Categorical("region", ["N", "S"]),
+        nw.Numeric("income", [0, 25, 50, 75, 100], outside="clip"),
+        nw.Numeric("hours", [0, 40, 80], integer=True),
+    ]
+)
+TABLE = pa.table(
+    {
+        "region": ["N"] * 600 + ["S"] * 400,
+        "income": np.linspace(1, 99, 1000),
+        "hours": [40] * 600 + [20] * 400,
+    }
+)
+SPEC = {
+    "queries": [
+        {"marginal": ["region"], "weight": 2},
+        {"cdf": "income"},
+        {"sum": "hours"},
+        {"mean": "hours", "by": ["region"]},
+        {"quantiles": "income", "at": [0.5, 0.9], "by": ["region"]},
+    ]
+}
+
+
+def test_every_kind_of_question_in_one_plan_release_and_file(tmp_path) -> None:
+    plan = nw.plan(nw.Workload.from_spec(SPEC, DOMAIN), Privacy(rho=50))
+    names = [table.name for table in plan.tables()]
+    assert names == [
+        "region", "cdf of income", "sum of hours", "mean of hours by region",
+        "quantiles of income by region",
+    ]  # fmt: skip
+    plan.save(tmp_path / "p.nw")
+    release = nw.load(tmp_path / "p.nw").release(TABLE)
+    frame = release.to_pandas()
+    assert len(frame) == len(release.labels) == 2 + 4 + 1 + 2 + 4
+    exact = {
+        "region": [600, 400],
+        "sum of hours": [600 * 40 + 400 * 20],
+        "mean of hours by region": [40, 20],
+    }
+    for name, values in exact.items():
+        answers = frame[frame["table"] == name]["answer"]
+        np.testing.assert_allclose(answers, values, rtol=0.01)
+    quantiles = frame[frame["table"] == "quantiles of income by region"]
+    truth = [np.quantile(TABLE["income"].to_numpy()[s], q)
+             for s in (slice(0, 600), slice(600, 1000)) for q in (0.5, 0.9)]  # fmt: skip
+    assert (quantiles["lower"] <= truth).all()
+    assert (quantiles["upper"] >= truth).all()
+    assert plan.spend.promise().rho <= 50
+    # The count by region is measured once, for the table and for the mean.
+    assert len({term.key for term in plan.terms}) == len(plan.terms) == 6
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"mean": "region"}, "numeric"),
+        ({"mean": "hours", "by": ["hours"]}, "group"),
+        ({"sum": "hours", "unit": 0}, "unit"),
+        ({"quantiles": "region"}, "numeric"),
+        ({"quantiles": "income", "at": [1.5]}, "level"),
+        ({"median": "income"}, "exactly one of"),
+    ],
+)
+def test_bad_questions_are_refused_in_words(entry: dict, message: str) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        nw.Workload.from_spec({"queries": [entry]}, DOMAIN)
+
+
+def test_what_needs_sums_is_refused_without_a_curator() -> None:
+    questions = nw.Workload.from_spec({"queries": [{"mean": "hours"}]}, DOMAIN)
+    with pytest.raises(InvalidParameter, match="curator"):
+        nw.plan(questions, Privacy(epsilon=1), model="local")
+
+
+def test_a_new_kind_of_question_is_one_class_and_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "share", read)
+    spec = {"queries": [{"share": ["region"]}, {"cdf": "income"}]}
+    plan = nw.plan(nw.Workload.from_spec(spec, DOMAIN), Privacy(rho=50))
+    release = plan.release(TABLE)
+    assert release.tables[0].name == "share of region"
+    np.testing.assert_allclose(release.answers[:2], [0.6, 0.4], atol=0.01)
+    assert release.labels[:2] == ["region = N", "region = S"]
