@@ -13,9 +13,12 @@ from scipy.stats import binom, norm
 
 import noisewright as nw
 from noisewright.domain import Categorical, Domain, Numeric
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.planning.central import CentralPlan
 from noisewright.privacy.budget import Privacy
+from noisewright.tables.counter import DuckDBCounter
+from noisewright.workload.measures import CentredSum
+from oracles.plan_parts import read_parts, write_parts
 from oracles.privacy_oracles import SeededSource
 
 DOMAIN = nw.Domain(
@@ -286,6 +289,30 @@ def test_shares_make_the_weighted_errors_least() -> None:
         other = replace(plan.method, shares=(share, 1 - share))
         tried = replace(plan, proposal=replace(plan.proposal, mechanism=other), known_accuracy=None)
         assert plan.achieved <= tried.achieved * (1 + 1e-9)
+
+
+def test_files_cannot_narrow_the_bounds_of_what_is_summed(tmp_path: Path) -> None:
+    """Noise for a narrow number on sums of a wide one would hide nobody."""
+    file = tmp_path / "p.nw"
+    nw.plan_sums("income", BY, Privacy(rho=0.5), DOMAIN).save(file)
+    header, arrays = read_parts(file)
+    (stored,) = [m for m in header["strategy"]["members"] if m["content"]["measure"] == "sum"]
+    for name, value in (("high", 11), ("low", 59), ("unit", 10.0), ("attribute", "age")):
+        kept = dict(stored["content"])
+        stored["content"][name] = value
+        write_parts(file, header, arrays)
+        with pytest.raises(NoisewrightError, match="plan again"):
+            nw.load(file)
+        stored["content"] = kept
+    write_parts(file, header, arrays)
+    assert nw.load(file).spend.promise().rho <= 0.5
+
+
+def test_one_person_moves_a_sum_by_no_more_than_the_noise_is_for() -> None:
+    measure = CentredSum("income", 1.0, 10, 20)  # narrower than the schema's own bounds
+    table = pa.table({"region": ["N"], "sex": ["F"], "income": [100.0]})
+    (total,) = DuckDBCounter().tables(table, DOMAIN, [((), measure)])
+    assert abs(int(total[0])) <= measure.reach
 
 
 def test_sums_and_means_survive_their_file(tmp_path: Path) -> None:

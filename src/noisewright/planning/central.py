@@ -71,6 +71,14 @@ class CentralPlan(Shown):
     counter: Counter | None = None
     known_accuracy: Accuracy | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        """Bounds of what is summed follow from the schema: a file that states others is refused."""
+        asked = self.workload.measures if isinstance(self.workload, Questions) else (COUNT,)
+        if not {table.measure for table in self.method.tables} <= set(asked):
+            raise InvalidParameter(
+                "measure", self.mechanism, "is not what the questions sum", "plan again"
+            )
+
     @property
     def model(self) -> str:
         """Who adds the noise."""

@@ -107,7 +107,9 @@ def _centred(domain: Domain, measure: CentredSum, column: pa.Array) -> Counts:
     attribute = domain[measure.attribute]
     if not isinstance(attribute, Numeric):
         raise InvalidParameter("value", measure.attribute, "must be a numeric attribute")
-    return np.asarray(2 * attribute.units(column, measure.unit) - (measure.low + measure.high))
+    centred = 2 * attribute.units(column, measure.unit) - (measure.low + measure.high)
+    # Nobody may move a cell by more than the noise is for, whatever bounds the schema has.
+    return np.asarray(np.clip(centred, -measure.reach, measure.reach))
 
 
 def _add(total: Counts, rows: int, columns: Sequence[Codes], shape: tuple[int, ...]) -> None:
