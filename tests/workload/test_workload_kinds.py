@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import binom
 from share_of_people import read
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
+from noisewright.workload.measures import CentredSquares
 from noisewright.workload.spec import KINDS
+from oracles.privacy_oracles import SeededSource
 
 DOMAIN = nw.Domain(
     [
@@ -71,6 +74,7 @@ def test_every_kind_of_question_in_one_plan_release_and_file(tmp_path) -> None:
     [
         ({"mean": "region"}, "numeric"),
         ({"mean": "hours", "by": ["hours"]}, "group"),
+        ({"variance": "income", "unit": 1e-6}, "units of the width"),
         ({"sum": "hours", "unit": 0}, "unit"),
         ({"quantiles": "region"}, "numeric"),
         ({"quantiles": "income", "at": [1.5]}, "level"),
@@ -80,6 +84,29 @@ def test_every_kind_of_question_in_one_plan_release_and_file(tmp_path) -> None:
 def test_bad_questions_are_refused_in_words(entry: dict, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         nw.Workload.from_spec({"queries": [entry]}, DOMAIN)
+
+
+def test_variances_are_covered_and_hidden_in_noise_for_their_own_width() -> None:
+    """200 releases at each budget; coverage alarms in 1e-6 of runs; fixed seed."""
+    rng = np.random.default_rng(5)
+    hours = rng.integers(0, 81, 1000)
+    table = TABLE.set_column(2, "hours", pa.array(hours))
+    truth = [hours[:600].var(), hours[600:].var()]
+    spec = {"queries": [{"variance": "hours", "by": ["region"]}]}
+    for privacy in (Privacy(rho=1), Privacy(epsilon=2), Privacy(rho=1, neighbours="replace-one")):
+        plan = nw.plan(nw.Workload.from_spec(spec, DOMAIN), privacy)
+        counts, source = plan.counts(table), SeededSource(3)
+        columns = [plan.outcome(plan.method.measure(counts, source), ()) for _ in range(200)]
+        low, high = (np.array([c.each[k] for c in columns]) for k in (0, 1))
+        hits = ((low <= truth) & (truth <= high)).sum(axis=0)
+        assert hits.min() >= binom.ppf(1e-6 / 6, 200, 0.95)
+        stated = np.array([c.answers for c in columns])
+        assert np.abs(np.nanmean(stated, axis=0) / truth - 1).max() < 0.1
+    squares = [t for t in plan.method.tables if isinstance(t.measure, CentredSquares)]
+    reach = squares[0].measure.reach
+    extremes = pa.table({"region": ["N"] * 81, "income": [5.0] * 81, "hours": range(81)})
+    each = [plan.counts(extremes.slice(k, 1))[squares[0]] for k in range(81)]
+    assert reach == max(int(np.abs(e).max()) for e in each)
 
 
 def test_what_needs_sums_is_refused_without_a_curator() -> None:

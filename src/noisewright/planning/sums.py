@@ -22,7 +22,7 @@ from noisewright.planning.counting import Counter
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import least_error_shares, splittable
 from noisewright.workload import Workload
-from noisewright.workload.measures import COUNT, CentredSum, Measure
+from noisewright.workload.measures import COUNT, Count, Measure
 from noisewright.workload.spec import Questions
 from noisewright.workload.statistics import weighted_needs
 
@@ -82,8 +82,8 @@ def _bound(
     norm, queries, bounds = problem.norm, [], []
     for contender, measure in zip(contenders, measures, strict=True):
         bound = contender.proposal.bound or 0.0
-        if isinstance(measure, CentredSum):
-            bound *= _least_change(measure, problem.privacy)
+        if not isinstance(measure, Count):
+            bound *= measure.least_change(problem.privacy.neighbours == "replace-one")
         elif contender.proposal.neighbours != problem.privacy.neighbours:
             bound = 0.0
         queries.append(contender.problem.workload.queries)
@@ -94,13 +94,6 @@ def _bound(
         return max(bounds)
     powers = np.average(np.array(bounds) ** norm, weights=queries)
     return float(powers ** (1 / norm))
-
-
-def _least_change(measure: CentredSum, privacy: Privacy) -> float:
-    """How far two neighbours can surely move one cell of a centred sum."""
-    if privacy.neighbours == "add-remove":
-        return float(measure.reach)
-    return float(max(2 * (measure.high - measure.low), measure.reach))
 
 
 def plan_sums(

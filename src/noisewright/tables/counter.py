@@ -24,7 +24,7 @@ from noisewright.errors import DomainError, InvalidParameter, TooLarge, withheld
 from noisewright.planning.counting import Source
 from noisewright.tables.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.encode import read_as
-from noisewright.workload.measures import COUNT, CentredSum, Measure
+from noisewright.workload.measures import COUNT, Count, Measure, OfNumber
 
 Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.unsignedinteger[Any]]
@@ -48,7 +48,7 @@ class DuckDBCounter:
         integers. All tables come from one pass: a stream is gone after it, and a file may change.
         """
         shapes, totals = _tables(domain, [subset for subset, _ in wanted])
-        sums = {measure for _, measure in wanted if isinstance(measure, CentredSum)}
+        sums = {measure for _, measure in wanted if not isinstance(measure, Count)}
         names = dict.fromkeys(name for subset, _ in wanted for name in subset)
         values = {measure.attribute for measure in sums}
         for rows, columns in _columns(source, domain, [*names, *values]):
@@ -56,7 +56,7 @@ class DuckDBCounter:
             centred = {m: _centred(domain, m, columns[m.attribute]) for m in sums}
             for (subset, measure), shape, total in zip(wanted, shapes, totals, strict=True):
                 own = [codes[name] for name in subset]
-                if isinstance(measure, CentredSum):
+                if not isinstance(measure, Count):
                     np.add.at(total, _flat(own, shape, rows), centred[measure])
                 else:
                     _add(total, rows, own, shape)
@@ -103,11 +103,11 @@ def _shape(domain: Domain, subset: Sequence[str]) -> tuple[int, ...]:
     return tuple(domain[name].size for name in subset)
 
 
-def _centred(domain: Domain, measure: CentredSum, column: pa.Array) -> Counts:
+def _centred(domain: Domain, measure: OfNumber, column: pa.Array) -> Counts:
     attribute = domain[measure.attribute]
     if not isinstance(attribute, Numeric):
         raise InvalidParameter("value", measure.attribute, "must be a numeric attribute")
-    centred = 2 * attribute.units(column, measure.unit) - (measure.low + measure.high)
+    centred = measure.content(attribute.units(column, measure.unit))
     # Nobody may move a cell by more than the noise is for, whatever bounds the schema has.
     return np.asarray(np.clip(centred, -measure.reach, measure.reach))
 

@@ -16,6 +16,9 @@ from noisewright.workload.tensor import Array
 Integers = npt.NDArray[np.int64]
 
 
+_LARGEST_ROOT = 2**20  # of the width in units: squares of many people still fit a word
+
+
 class _Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="measure"):
     """What is added up over people."""
 
@@ -55,14 +58,61 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
         middle = abs(self.low + self.high) if self.missing else 0
         return max(self.high - self.low, middle, 1)
 
-    def centred(self, counts: Array, units: Array) -> Array:
-        """The table's content, from people and their summed units per cell."""
-        return np.asarray(2 * units - (self.low + self.high) * counts)
+    def least_change(self, replaced: bool) -> int:
+        """How far two neighbours can surely move one cell."""
+        return max(2 * (self.high - self.low), self.reach) if replaced else self.reach
+
+    def content(self, units: Array) -> Array:
+        """What people with these values add, each."""
+        return np.asarray(2 * units - (self.low + self.high))
 
     def total(self, counts: Array, centred: Array) -> Array:
         """The sum of values itself, back from both."""
         return np.asarray(self.unit * (centred + (self.low + self.high) * counts) / 2)
 
 
-Measure = Count | CentredSum
+class CentredSquares(_Measure, frozen=True, tag="squares"):
+    """Twice the square of what `number` holds of a person, less the square of its reach."""
+
+    number: CentredSum
+
+    def __post_init__(self) -> None:
+        if self.number.reach > _LARGEST_ROOT or self.number.missing:
+            raise InvalidParameter(
+                "unit",
+                self.number.unit,
+                f"must make at most {_LARGEST_ROOT} units of the width, of a number nobody lacks",
+                "choose it larger, or declare what a missing value stands for",
+            )
+
+    @property
+    def attribute(self) -> str:
+        """Whose squares are summed."""
+        return self.number.attribute
+
+    @property
+    def unit(self) -> float:
+        """What values are whole multiples of."""
+        return self.number.unit
+
+    @property
+    def reach(self) -> int:
+        """The most one person can add to a cell, either way."""
+        return self.number.reach**2
+
+    def least_change(self, replaced: bool) -> int:
+        """How far two neighbours can surely move one cell."""
+        return 2 * self.reach - 2 if replaced and self.reach > 1 else self.reach
+
+    def content(self, units: Array) -> Array:
+        """What people with these values add, each."""
+        return np.asarray(2 * self.number.content(units) ** 2 - self.reach)
+
+    def squares(self, counts: Array, centred: Array) -> Array:
+        """The sum of squares itself, back from both."""
+        return np.asarray((centred + self.reach * counts) / 2)
+
+
+OfNumber = CentredSum | CentredSquares
+Measure = Count | CentredSum | CentredSquares
 COUNT = Count()

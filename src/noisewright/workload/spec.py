@@ -12,7 +12,7 @@ queries:
   - total: true
   - sum: hours                     # sums of a bounded number
     by: [region]
-  - mean: hours
+  - mean: hours                    # or variance: hours
     by: [region]
   - quantiles: income
     at: [0.1, 0.5, 0.9]
@@ -48,6 +48,7 @@ from noisewright.workload.statistics import (
     Quantiles,
     Statistic,
     Sums,
+    Variances,
     weighted_needs,
 )
 from noisewright.workload.structure import Term, terms
@@ -223,9 +224,13 @@ def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
         raise InvalidParameter(kind, name, "cannot be a group of its own", "group by others")
     groups = _table(dict.fromkeys(by, Identity), domain)
     title = f"{kind} of {name}" + (f" by {groups.name}" if by else "")
-    statistic = {"sum": Sums, "mean": Means}[kind]
+    kinds: dict[str, type[Sums | Means | Variances]] = {
+        "sum": Sums,
+        "mean": Means,
+        "variance": Variances,
+    }
     measure = summed(attribute, float(entry.get("unit", 1.0)))
-    return [statistic(domain, title, groups.table, measure=measure)]
+    return [kinds[kind](domain, title, groups.table, measure=measure)]
 
 
 def summed(attribute: Numeric, unit: float) -> CentredSum:
@@ -304,6 +309,7 @@ KINDS: dict[str, Callable[[str, Mapping[str, Any], Domain], Sequence[Statistic]]
     "total": _total,
     "sum": _of_number,
     "mean": _of_number,
+    "variance": _of_number,
     "quantiles": _quantiles,
 }
 """What can be asked: each kind of question with how it is read."""

@@ -18,7 +18,7 @@ import numpy as np
 from noisewright.domain import Domain, Numeric
 from noisewright.workload.atoms import Identity, Prefix, Ranges
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.measures import CentredSum
+from noisewright.workload.measures import CentredSquares, CentredSum
 from noisewright.workload.quantiles import quantiles
 from noisewright.workload.structure import Term
 
@@ -211,29 +211,16 @@ class Means(_OfNumber):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred = parts
         # Two figures make a ratio: both must hold.
-        each = self._ends(counts, centred, widths.each(2))
-        mean = self._ratio(counts, centred, widths.each(2))
+        unit, clear = self.number.unit / 2, _clear(counts, widths.each(2))
+        mean = self._possible(self._middle + unit * centred.values / clear)
         ends = [
-            (np.fmin(lower, mean), np.fmax(upper, mean))
-            for lower, upper in (each, self._ends(counts, centred, widths.all))
+            tuple(
+                self._possible(self._middle + unit * end) for end in _ratio(counts, centred, width)
+            )
+            for width in (widths.each(2), widths.all)
         ]
-        return Column(mean, np.full(len(mean), np.nan), *ends)
-
-    def _ratio(self, counts: Noisy, centred: Noisy, width: float) -> FloatArray:
-        people, number = counts.values, self.number
-        clear = (people > 0) & (people >= CLEAR * width * counts.std)
-        return self._possible(
-            self._middle + number.unit / 2 * centred.values / np.where(clear, people, np.nan)
-        )
-
-    def _ends(self, counts: Noisy, centred: Noisy, width: float) -> Ends:
-        half, spread = width * counts.std, width * centred.std
-        fewest, most = np.maximum(counts.values - half, 1.0), np.maximum(counts.values + half, 1.0)
-        lower, upper = centred.values - spread, centred.values + spread
-        unit = self.number.unit / 2
-        lower = self._middle + unit * lower / np.where(lower < 0, fewest, most)
-        upper = self._middle + unit * upper / np.where(upper < 0, most, fewest)
-        return self._possible(lower), self._possible(upper)
+        each, all_ = ((np.fmin(low, mean), np.fmax(high, mean)) for low, high in ends)
+        return Column(mean, np.full(len(mean), np.nan), each, all_)
 
     @property
     def _middle(self) -> float:
@@ -244,6 +231,66 @@ class Means(_OfNumber):
         if self.number.missing:  # who has no value adds nothing to the sum and one to the count
             low, high = min(low, 0.0), max(high, 0.0)
         return np.clip(means, low, high)
+
+
+class Variances(_OfNumber):
+    """Mean square less squared mean of a number that nobody lacks, within a group.
+
+    Stated, like means, where the count is clear of its noise; intervals hold likewise.
+    """
+
+    note = (
+        "mean square less squared mean, without a correction for small groups; left out where the "
+        "noisy count is below four times its own half-width; intervals hold for each group of at "
+        "least one person, though not given that its variance is stated"
+    )
+
+    @property
+    def needs(self) -> tuple[Term, ...]:
+        squares = CentredSquares(self.number)
+        return *super().needs, replace(self.table, measure=squares)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return *super().weights, self.weight / self.number.reach**2
+
+    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
+        counts, centred, squares = parts
+        whole = CentredSquares(self.number).squares(counts.values, squares.values)
+        clear = _clear(counts, widths.each(3))
+        variance = self._possible(whole / clear - (centred.values / clear) ** 2)
+        ends = [self._ends(counts, centred, squares, w) for w in (widths.each(3), widths.all)]
+        each, all_ = ((np.fmin(low, variance), np.fmax(high, variance)) for low, high in ends)
+        return Column(variance, np.full(len(variance), np.nan), each, all_)
+
+    def _ends(self, counts: Noisy, centred: Noisy, squares: Noisy, width: float) -> Ends:
+        low, high = _ratio(counts, centred, width)
+        nearest = np.where((low <= 0) & (high >= 0), 0.0, np.minimum(np.abs(low), np.abs(high)))
+        farthest = np.maximum(np.abs(low), np.abs(high))
+        reach = self.number.reach**2  # Σc² = (squares + reach·people)/2
+        least, most = ((end + reach) / 2 for end in _ratio(counts, squares, width))
+        return self._possible(least - farthest**2), self._possible(most - nearest**2)
+
+    def _possible(self, squares: FloatArray) -> FloatArray:
+        """In the number's own unit, and no more than a number between its bounds can vary."""
+        return (self.number.unit / 2) ** 2 * np.clip(squares, 0.0, self.number.reach**2)
+
+
+def _clear(counts: Noisy, width: float) -> FloatArray:
+    """Counts that are clear of their noise; NaN for others."""
+    people = counts.values
+    return np.where((people > 0) & (people >= CLEAR * width * counts.std), people, np.nan)
+
+
+def _ratio(counts: Noisy, sums: Noisy, width: float) -> Ends:
+    """Ends of a sum over a count of at least one person, where both are within so many errors."""
+    half, spread = width * counts.std, width * sums.std
+    fewest, most = np.maximum(counts.values - half, 1.0), np.maximum(counts.values + half, 1.0)
+    lower, upper = sums.values - spread, sums.values + spread
+    return (
+        lower / np.where(lower < 0, fewest, most),
+        upper / np.where(upper < 0, most, fewest),
+    )
 
 
 @dataclass(frozen=True, eq=False)
