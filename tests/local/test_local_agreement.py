@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from local.strategies import KINDS, SeededSource, listed_reports
-from noisewright.local.analysis.analysis import Analysis, query_variances, worst_query_variances
+from noisewright.local.analysis.accuracy import LocalAccuracy
+from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.storage import HOMES
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local import LocalPlan
@@ -84,13 +85,17 @@ def test_forecast_analysis_and_matrix_agree(name, asked, epsilon):
 
     if strategy.lists_cells:
         people = np.arange(1.0, strategy.size + 1)
-        there = query_variances(strategy, asked, int(people.sum()), people)
-        np.testing.assert_allclose(there, people @ diagonals, rtol=1e-7, atol=1e-8 * scale)
+        accuracy = LocalAccuracy(strategy, asked, int(people.sum()), people)
+        np.testing.assert_allclose(
+            accuracy.variance, people @ diagonals, rtol=1e-7, atol=1e-8 * scale
+        )
         together = np.einsum("u,uij->ij", people, each)
         found = analysis.covariance(people)
         np.testing.assert_allclose(found, together, rtol=1e-6, atol=1e-8 * scale)
+        found = accuracy.covariance(np.arange(asked.queries))
+        np.testing.assert_allclose(found, together, rtol=1e-6, atol=1e-8 * scale)
         np.testing.assert_allclose(analysis.type_variances, totals, **close)
-        worst = worst_query_variances(strategy, asked, PEOPLE) / PEOPLE
+        worst = LocalAccuracy(strategy, asked, PEOPLE, errors="worst").variance / PEOPLE
         np.testing.assert_allclose(worst, diagonals.max(axis=0), **close)
 
 
@@ -121,7 +126,7 @@ def test_constants_added_to_queries_change_no_error(name, epsilon):
         moved = Explicit(matrix + constant * np.linspace(-1.0, 1.0, len(matrix))[:, None].round(1))
         one, other = Analysis(strategy, plain), Analysis(strategy, moved)
         np.testing.assert_allclose(other.type_variances, one.type_variances, rtol=1e-7)
-        before, after = (query_variances(strategy, w, PEOPLE) for w in (plain, moved))
+        before, after = (LocalAccuracy(strategy, w, PEOPLE).variance for w in (plain, moved))
         np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-9 * before.max())
         if constant == 1e3:  # and the collector, who answers the queries as they are, agrees
             each = np.diagonal(covariances(strategy, moved), axis1=1, axis2=2)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from local.strategies import SMALL, SeededSource
-from noisewright.errors import InvalidParameter, OutOfReach
-from noisewright.local.analysis.analysis import (
-    Analysis,
-    query_variances,
-    sampling_variances,
-    worst_query_variances,
-)
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.local.analysis.accuracy import LocalAccuracy
+from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.answers import distribution, estimate
 from noisewright.local.composed.union import union
 from noisewright.local.mechanism import LocalProblem
@@ -47,19 +44,24 @@ def test_answers_are_unbiased_with_the_stated_errors(name):
     truth = ASKED.matvec(TRUTH)
     found = [estimate(ASKED, collected(strategy, PEOPLE, seed)) for seed in range(RUNS)]
     errors = np.array([f.answers for f in found]) - truth
-    exact = query_variances(strategy, ASKED, len(PEOPLE), TRUTH.astype(float))
+    exact = LocalAccuracy(strategy, ASKED, len(PEOPLE), TRUTH.astype(float)).variance
     moving = exact > 1e-6
     z = errors.mean(axis=0)[moving] / np.sqrt(exact[moving] / RUNS)
     assert np.abs(z).max() < 5.5
     np.testing.assert_allclose(errors[:, ~moving], 0.0, atol=1e-6)
     spread = errors.var(axis=0)[moving] / exact[moving]
     assert np.abs(spread - 1).max() < 5.5 * np.sqrt(2 / RUNS)
-    plugged = np.mean([f.std**2 for f in found], axis=0)[moving] / exact[moving]
+    plugged = np.mean([f.accuracy.std**2 for f in found], axis=0)[moving] / exact[moving]
     assert np.abs(plugged - 1).max() < 0.1
-    covered = np.array([np.abs(e) <= f.halfwidth for e, f in zip(errors, found, strict=True)])
+    covered = np.array(
+        [
+            np.abs(e) <= f.accuracy.multiplier(0.95) * f.accuracy.std
+            for e, f in zip(errors, found, strict=True)
+        ]
+    )
     assert abs(covered[:, moving].mean() - 0.95) < 0.06
     together = [
-        bool((np.abs(e) <= f.simultaneous_halfwidth + 1e-6).all())
+        bool((np.abs(e) <= f.accuracy.joint_multiplier(0.95) * f.accuracy.std + 1e-6).all())
         for e, f in zip(errors, found, strict=True)
     ]
     assert np.mean(together) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / RUNS)
@@ -69,11 +71,11 @@ def test_answers_are_unbiased_with_the_stated_errors(name):
 def test_worst_errors_are_the_largest_over_people_of_one_kind(name):
     strategy = SMALL[name]
     asked = workload(f"prefix:{strategy.size}+identity:{strategy.size}")
-    found = worst_query_variances(strategy, asked, 50)
+    found = LocalAccuracy(strategy, asked, 50, errors="worst").variance
     kinds = 50.0 * np.eye(strategy.size)
     oracle = [np.diag(asked.dense() @ strategy.covariance(x) @ asked.dense().T) for x in kinds]
     np.testing.assert_allclose(found, np.max(oracle, axis=0), rtol=1e-7, atol=1e-7)
-    mixed = query_variances(strategy, asked, 50, np.full(strategy.size, 50 / strategy.size))
+    mixed = LocalAccuracy(strategy, asked, 50, np.full(strategy.size, 50 / strategy.size)).variance
     assert (found >= mixed - 1e-6).all()
 
 
@@ -92,14 +94,55 @@ def test_what_each_report_adds_is_unbiased_and_has_the_stated_variance(name):
 def test_sampling_errors_are_those_of_a_multinomial():
     share, rng = TRUTH / TRUTH.sum(), np.random.default_rng(0)
     draws = rng.multinomial(500, share, size=4000) @ ASKED.dense().T
-    expected = sampling_variances(SMALL["fourier"], ASKED, 500, 500 * share)
+    noise = LocalAccuracy(SMALL["fourier"], ASKED, 500, 500 * share)
+    expected = replace(noise, population=True).variance - noise.variance
     moving = expected > 1e-6
     ratio = draws.var(axis=0)[moving] / expected[moving]
     assert np.abs(ratio - 1).max() < 6 * np.sqrt(2 / 4000)  # 15 queries: false alarm near 1e-7
     part = collected(SMALL["fourier"], PEOPLE, 0)
     plain, wide = estimate(ASKED, part), estimate(ASKED, part, population=True)
-    assert (wide.std >= plain.std).all()
-    assert wide.std.sum() > plain.std.sum()
+    assert (wide.accuracy.std >= plain.accuracy.std).all()
+    assert wide.accuracy.std.sum() > plain.accuracy.std.sum()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_errors_drawn_together_have_the_stated_covariance(name):
+    """Fixed seed; at most 300 entries × 12 strategies of |z| < 6.5: false alarm below 1e-6."""
+    strategy = SMALL[name]
+    asked = workload(f"prefix:{strategy.size}")
+    x = np.arange(1.0, strategy.size + 1)
+    noise = LocalAccuracy(strategy, asked, int(x.sum()), x)
+    assert (noise.kind, noise.bias) == ("exact", None)
+    for accuracy in (
+        noise,
+        replace(noise, population=True),
+        replace(noise, price=2.0),
+        replace(noise, errors="worst"),
+    ):
+        full = accuracy.covariance(np.arange(asked.queries))
+        largest = accuracy.variance.max()
+        np.testing.assert_allclose(np.diag(full), accuracy.variance, atol=1e-6 * largest)
+        np.testing.assert_array_equal(accuracy.covariance(np.array([1, 0])), full[:, [1, 0]])
+        errors = accuracy.draw(4000, np.random.default_rng(0))
+        deviations = np.sqrt((np.outer(accuracy.variance, accuracy.variance) + full**2) / 4000)
+        assert (np.abs(errors.T @ errors / 4000 - full) <= 6.5 * deviations + 1e-6 * largest).all()
+        bounded = accuracy.bounded_multiplier(asked.queries, 0.95)
+        assert accuracy.multiplier(0.95) <= accuracy.joint_multiplier(0.95) <= 1.05 * bounded
+    np.testing.assert_allclose(replace(noise, price=2.0).std, 2 * noise.std)
+    assert replace(noise, errors="worst").kind == "bound"
+
+
+def test_how_answers_from_tables_vary_together_is_refused_and_bounded():
+    asked = workload("marginals:2^40:1")
+    strategy = union(MarginalGram((2,) * 40, {(i,): 1.0 for i in range(40)}), 3.0)
+    accuracy = LocalAccuracy(strategy, asked, 100)
+    assert accuracy.joint_multiplier(0.95) == accuracy.bounded_multiplier(80, 0.95)
+    for ask in (
+        accuracy.covariance,
+        lambda some: accuracy.draw(len(some), np.random.default_rng()),
+    ):
+        with pytest.raises(TooLarge, match="use variances"):
+            ask(np.arange(2))
 
 
 def test_the_best_fitting_table_makes_sense_and_is_no_further_from_the_truth():
@@ -113,7 +156,8 @@ def test_the_best_fitting_table_makes_sense_and_is_no_further_from_the_truth():
         np.testing.assert_allclose(fit.answers, ASKED.matvec(fit.histogram))
         np.testing.assert_array_equal(fit.centre, plain.answers)
         # A projection, in the norm of the fit, onto a convex set that holds the truth.
-        scale = np.where(plain.std > 1e-6 * plain.std.max(), plain.std, plain.std.max())
+        std = plain.accuracy.std
+        scale = np.where(std > 1e-6 * std.max(), std, std.max())
         before = np.linalg.norm((plain.answers - truth) / scale)
         assert np.linalg.norm((fit.answers - truth) / scale) <= before * (1 + 1e-4)
         shares = distribution(part)
@@ -148,7 +192,7 @@ def test_no_report_one_report_and_out_of_reach():
     one = estimate(ASKED, Aggregate(form).add(np.array([3])))
     assert np.isfinite(one.answers).all()
     assert one.answers[7] == pytest.approx(1)
-    assert (one.std[:7] > 0).all()
+    assert (one.accuracy.std[:7] > 0).all()
     coarse = fourier(workload("marginals:2^3:1").gram(), 1.0)
     part = collected(coarse, PEOPLE, 0)
     with pytest.raises(OutOfReach, match="query 0"):
@@ -167,11 +211,11 @@ def test_domains_that_no_vector_holds_are_estimated_by_tables():
     found = estimate(asked, part)
     bits = (people[:, None] >> np.arange(39, -1, -1)) & 1
     truth = np.stack([(1 - bits).sum(axis=0), bits.sum(axis=0)], axis=1).ravel()
-    assert np.abs((found.answers - truth) / found.std).max() < 5.5
+    assert np.abs((found.answers - truth) / found.accuracy.std).max() < 5.5
     wide = estimate(asked, part, population=True)
     binomial = found.answers * (1 - found.answers / 4000)
-    np.testing.assert_allclose(wide.std**2 - found.std**2, binomial)
-    assert (estimate(asked, part, errors="worst").std >= found.std - 1e-9).all()
+    np.testing.assert_allclose(wide.accuracy.std**2 - found.accuracy.std**2, binomial)
+    assert (estimate(asked, part, errors="worst").accuracy.std >= found.accuracy.std - 1e-9).all()
 
 
 @pytest.mark.parametrize("make", [union, fourier])
@@ -206,4 +250,4 @@ def test_medians_over_groups_work_table_by_table():
     part = collected(strategy, people, 1, groups=5)
     found = estimate(asked, part, non_negative=True, population=True)
     # Sixty answers near 2,000 within 6 deviations, most of them common to both: below 1e-6.
-    assert np.abs((found.centre - 2000) / found.std).max() < 6
+    assert np.abs((found.centre - 2000) / found.accuracy.std).max() < 6

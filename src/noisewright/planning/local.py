@@ -17,24 +17,14 @@ from noisewright import __version__
 from noisewright.display import Shown
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
-from noisewright.estimate.intervals import normal_multiplier
 from noisewright.files import check_apart
-from noisewright.local.analysis.analysis import (
-    Analysis,
-    joint_multiplier,
-    query_variances,
-    sampling_variances,
-)
-from noisewright.local.analysis.answers import Errors, distribution, estimate
+from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
+from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.answers import distribution, estimate
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.best import best_bound, even_bound, prior_floor
 from noisewright.local.bounds.trace import LowerBound
-from noisewright.local.choose.cost import (
-    ALPHA,
-    LocalComparison,
-    LocalForecast,
-    check_people,
-)
+from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import write_reports
 from noisewright.local.reports.format import Client, ReportFormat
@@ -42,6 +32,7 @@ from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.plan import (
     LEVEL,
+    Forecast,
     ReleasedTable,
     TableError,
     answer_tables,
@@ -55,7 +46,6 @@ from noisewright.privacy.spend import Promise, Spend
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.statistics import Column
-from noisewright.workload.tensor import mean_error
 
 SHUFFLE_DELTA = 1e-9
 """The δ at which summaries state what shuffled reports promise together."""
@@ -76,6 +66,26 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "population": self.population,
             "non_negative": self.non_negative,
         }
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LocalForecast(Forecast):
+    """Errors in counts of people, for so many people spread evenly over the cells.
+
+    `worst_rmse` is the root mean square error on the worst table of as many people.
+    """
+
+    people: int
+    worst_rmse: float
+
+    def _facts(self) -> list[tuple[str, str]]:
+        errors = {"rmse": self.rmse, "max": self.max, "worst rmse": self.worst_rmse}
+        shown = [(name, f"{error:,.4g}") for name, error in errors.items()]
+        return [("answers", f"{len(self.std):,}"), ("people", f"{self.people:,}"), *shown]
+
+    def summary(self) -> dict[str, Any]:
+        names = ("people", "rmse", "max", "worst_rmse")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,25 +199,21 @@ class LocalPlan(Shown):
         """The same as a whole number of people."""
         return max(1, ceil(self.sample_complexity(alpha)))
 
+    def accuracy(self, people: int | None = None, *, population: bool = False) -> LocalAccuracy:
+        """How wrong answers from so many people are, spread evenly over the cells."""
+        count = check_people(self.people if people is None else people)
+        return LocalAccuracy(self.strategy, self.plain_workload, count, population=population)
+
     def forecast(self, people: int | None = None, *, population: bool = False) -> LocalForecast:
         """Expected error of every answer from so many people."""
-        count = check_people(self.people if people is None else people)
-        asked = self.plain_workload
-        listed = self.strategy.lists_cells
-        even = np.full(self.strategy.size, count / self.strategy.size) if listed else None
-        variances = query_variances(self.strategy, asked, count)
-        if population:
-            variances = variances + sampling_variances(self.strategy, asked, count)
-        std = np.sqrt(np.maximum(variances, 0.0))
-        joint = joint_multiplier(self.strategy, asked, None if population else even, LEVEL)
+        accuracy = self.accuracy(people, population=population)
+        std, worst = accuracy.std, accuracy.people * self.analysis.worst_case
         return LocalForecast(
-            people=count,
             std=std,
-            halfwidth=normal_multiplier(LEVEL) * std,
-            simultaneous_halfwidth=joint * std,
-            rmse=mean_error(std, 2),
-            max=float(std.max()),
-            worst_rmse=float(np.sqrt(count * self.analysis.worst_case / self.workload.queries)),
+            halfwidth=accuracy.multiplier(LEVEL) * std,
+            simultaneous_halfwidth=accuracy.joint_multiplier(LEVEL) * std,
+            people=accuracy.people,
+            worst_rmse=float(np.sqrt(worst / self.workload.queries)),
         )
 
     def amplified(self, people: int, delta: float) -> Privacy:
@@ -270,18 +276,20 @@ class LocalPlan(Shown):
         estimates = estimate(
             self.plain_workload,
             measurement,
-            level=LEVEL,
             errors=reading.errors,
             population=reading.population,
             non_negative=reading.non_negative,
         )
         # About the unbiased answers, and widened where needed to hold the fitted ones.
-        answers, centre = estimates.answers, estimates.centre
+        accuracy = estimates.accuracy
+        widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
+        around = Column.around(estimates.centre, accuracy.std, *widths)
+        answers = estimates.answers
         each, all_ = (
-            (np.minimum(centre - width, answers), np.maximum(centre + width, answers))
-            for width in (estimates.halfwidth, estimates.simultaneous_halfwidth)
+            (np.minimum(low, answers), np.maximum(high, answers))
+            for low, high in (around.each, around.all)
         )
-        return Column(answers, estimates.std, each, all_)
+        return Column(answers, accuracy.std, each, all_)
 
     def outcome_record(self, measurement: Aggregate) -> dict[str, Any]:
         """What the reports add to the record of the plan."""

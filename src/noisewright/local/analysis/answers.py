@@ -7,26 +7,17 @@ that agrees best with them is offered beside; intervals always stay around the u
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
-from noisewright.local.analysis.analysis import (
-    joint_multiplier,
-    query_variances,
-    sampling_variances,
-    worst_query_variances,
-)
+from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.composed.table_strategy import TableData, TableStrategy
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.strategy import IntArray, Strategy
 from noisewright.workload.base import FloatArray, Workload
-
-Errors = Literal["plug-in", "worst"]
 
 _MEDIAN_PRICE = float(np.sqrt(np.pi / 2))
 """Standard error of a median of many means over that of their mean."""
@@ -38,10 +29,7 @@ class Estimates:
 
     answers: FloatArray
     centre: FloatArray
-    std: FloatArray
-    halfwidth: FloatArray
-    simultaneous_halfwidth: FloatArray
-    people: int
+    accuracy: LocalAccuracy
     histogram: FloatArray | None
     """Estimated counts per cell, where the domain is small enough to list."""
 
@@ -50,7 +38,6 @@ def estimate(
     workload: Workload,
     aggregate: Aggregate,
     *,
-    level: float = 0.95,
     errors: Errors = "plug-in",
     population: bool = False,
     non_negative: bool = False,
@@ -63,26 +50,15 @@ def estimate(
     `non_negative` the answers are those of the best-fitting table of people, or over domains too
     large for one, of marginal tables that are not negative and agree where they overlap.
     """
-    strategy, people = aggregate.format.strategy, _checked_people(aggregate)
-    if errors not in ("plug-in", "worst"):
-        raise InvalidParameter("errors", errors, "must be 'plug-in' or 'worst'")
+    strategy = aggregate.format.strategy
+    _checked_people(aggregate)
     strategy.check_reach(workload)
     known = _known(strategy, workload, aggregate)
-    variances = known.variances(errors)
-    if population:
-        variances = variances + known.sampling()
     price = _MEDIAN_PRICE if aggregate.groups > 1 else 1.0
-    std = price * np.sqrt(np.maximum(variances, 0.0))
-    answers, histogram = known.fitted(std) if non_negative else (known.centre, known.histogram)
-    return Estimates(
-        answers=answers,
-        centre=known.centre,
-        std=std,
-        halfwidth=normal_multiplier(level) * std,
-        simultaneous_halfwidth=known.joint(level, population) * std,
-        people=people,
-        histogram=histogram,
-    )
+    accuracy = replace(known.accuracy, errors=errors, population=population, price=price)
+    fitted = known.fitted(accuracy.std) if non_negative else (known.centre, known.histogram)
+    answers, histogram = fitted
+    return Estimates(answers, known.centre, accuracy, histogram)
 
 
 def distribution(aggregate: Aggregate) -> FloatArray:
@@ -114,11 +90,8 @@ class _Known(Protocol):
     @property
     def histogram(self) -> FloatArray | None: ...
 
-    def variances(self, errors: Errors) -> FloatArray: ...
-
-    def sampling(self) -> FloatArray: ...
-
-    def joint(self, level: float, population: bool) -> float: ...
+    @property
+    def accuracy(self) -> LocalAccuracy: ...
 
     def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]: ...
 
@@ -163,21 +136,10 @@ class _KnownCells:
     workload: Workload
     people: int
 
-    @cached_property
-    def _likely(self) -> FloatArray:
-        return project_to_total(self.histogram, float(self.people))
-
-    def variances(self, errors: Errors) -> FloatArray:
-        if errors == "worst":
-            return worst_query_variances(self.strategy, self.workload, self.people)
-        return query_variances(self.strategy, self.workload, self.people, self._likely)
-
-    def sampling(self) -> FloatArray:
-        return sampling_variances(self.strategy, self.workload, self.people, self._likely)
-
-    def joint(self, level: float, population: bool) -> float:
-        likely = None if population else self._likely
-        return joint_multiplier(self.strategy, self.workload, likely, level)
+    @property
+    def accuracy(self) -> LocalAccuracy:
+        likely = project_to_total(self.histogram, float(self.people))
+        return LocalAccuracy(self.strategy, self.workload, self.people, histogram=likely)
 
     def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         # Answers known exactly follow from the number of people, which the fit keeps anyway.
@@ -197,19 +159,10 @@ class _KnownTables:
     workload: Workload
     histogram: FloatArray | None = None
 
-    def variances(self, errors: Errors) -> FloatArray:
-        worst = errors == "worst"
-        try:
-            return self.data.worst_variances() if worst else self.data.likely().variances()
-        except TooLarge:
-            formula = worst_query_variances if worst else query_variances
-            return formula(self.data.strategy, self.workload, self.data.people)
-
-    def sampling(self) -> FloatArray:
-        return self.data.likely().sampling_variances()
-
-    def joint(self, level: float, population: bool) -> float:
-        return sidak_multiplier(len(self.centre), level)
+    @property
+    def accuracy(self) -> LocalAccuracy:
+        likely = self.data.likely()
+        return LocalAccuracy(likely.strategy, self.workload, likely.people, tables=likely)
 
     def fitted(self, std: FloatArray) -> tuple[FloatArray, FloatArray | None]:
         return self.data.fitted().answers(), None

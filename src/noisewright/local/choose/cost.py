@@ -6,12 +6,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import LowerBound
 from noisewright.solution import BoundClass, settled
-from noisewright.workload.base import FloatArray
 
 ALPHA = 0.01
 """The normalised variance at which people are counted unless told otherwise."""
@@ -73,33 +71,6 @@ class LocalComparison:
     def bound_class(self) -> BoundClass | None:
         """The methods that the lower bounds limit, or None where there are none."""
         return None if self.objective_lower_bound is None else BoundClass.UNBIASED
-
-
-@dataclass(frozen=True, eq=False)
-class LocalForecast(Shown):
-    """Errors in counts of people, for so many people spread evenly over the cells.
-
-    `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
-    once. `worst_rmse` is the root mean square error on the worst table of as many people.
-    """
-
-    people: int
-    std: FloatArray
-    halfwidth: FloatArray
-    simultaneous_halfwidth: FloatArray
-    rmse: float
-    max: float
-    worst_rmse: float
-
-    def _facts(self) -> list[tuple[str, str]]:
-        errors = {"rmse": self.rmse, "max": self.max, "worst rmse": self.worst_rmse}
-        shown = [(name, f"{error:,.4g}") for name, error in errors.items()]
-        return [("answers", f"{len(self.std):,}"), ("people", f"{self.people:,}"), *shown]
-
-    def summary(self) -> dict[str, object]:
-        """The figures that fit on a line."""
-        names = ("people", "rmse", "max", "worst_rmse")
-        return {name: getattr(self, name) for name in names}
 
 
 def check_people(people: int | None) -> int:
