@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from local.strategies import KINDS, SeededSource, listed_reports
-from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.storage import HOMES
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.local import LocalPlan

@@ -10,9 +10,9 @@ import pytest
 
 from local.strategies import SMALL, SeededSource
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.answers import distribution, estimate
+from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.composed.union import union
 from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS

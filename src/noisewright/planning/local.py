@@ -18,10 +18,10 @@ from noisewright.display import Shown
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.files import check_apart
-from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.answers import distribution, estimate
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
 from noisewright.local.bounds.best import best_bound, even_bound, prior_floor
 from noisewright.local.bounds.trace import LowerBound
 from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
