@@ -98,7 +98,8 @@ class Solution(Shown):
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", settled(self.value, self.lower_bound, self.subject))
+        if not 0 <= self.lower_bound <= self.value < math.inf:
+            object.__setattr__(self, "value", settled(self.value, self.lower_bound, self.subject))
 
     @property
     def subject(self) -> str:

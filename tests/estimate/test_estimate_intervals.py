@@ -10,7 +10,6 @@ from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import (
     largest_error_quantile,
     normal_multiplier,
-    pointwise_halfwidth,
     sidak_multiplier,
     simultaneous_multiplier,
 )
@@ -20,7 +19,6 @@ from noisewright.estimate.intervals import (
 def test_normal_multiplier_holds_its_probability(level: float) -> None:
     z = normal_multiplier(level)
     assert 2 * norm.sf(z) == pytest.approx(1 - level, rel=1e-9)
-    np.testing.assert_allclose(pointwise_halfwidth([1.0, 3.0], level), [z, 3 * z])
 
 
 def test_sidak_is_exact_for_independent_answers() -> None:
@@ -55,7 +53,7 @@ def test_quantile_of_largest_errors_is_an_upper_order_statistic() -> None:
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, float("nan")])
 def test_levels_outside_the_unit_interval_are_refused(level: float) -> None:
     with pytest.raises(InvalidParameter, match="level"):
-        pointwise_halfwidth([1.0], level)
+        normal_multiplier(level)
     with pytest.raises(InvalidParameter, match="level"):
         sidak_multiplier(3, level)
 

@@ -11,10 +11,11 @@ from scipy.stats import binom
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.accuracy import Accuracy, Conditioned
-from noisewright.estimate.conditions import check_agreement, fixes_total
 from noisewright.estimate.intervals import normal_multiplier, simultaneous_multiplier
 from noisewright.estimate.nonnegative import (
     Facts,
+    check_agreement,
+    fixes_total,
     nonnegative_histogram,
     project_to_total,
     whole_numbers,

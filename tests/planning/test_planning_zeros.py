@@ -12,7 +12,7 @@ from test_planning_release import repeated
 import noisewright as nw
 from noisewright.central.blocks.block_mechanism import _chernoff, _proxy
 from noisewright.central.mechanism import Measurement
-from noisewright.estimate.conditions import tells_total
+from noisewright.estimate.nonnegative import tells_total
 from noisewright.planning import impossible as zeros
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.postprocess import Steps, check_steps

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from noisewright.central.blocks.block_mechanism import BlockMechanism
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.grid import grid_bits
+from noisewright.central.blocks.quantise import grid_bits
 from noisewright.central.blocks.variance import JOINT_LIMIT
 from noisewright.central.mechanism import Mechanism
 from noisewright.domain import Domain
@@ -39,7 +39,7 @@ class CentralProblem:
         """What one person may change."""
         return self.privacy.neighbours
 
-    @property
+    @cached_property
     def order(self) -> int:
         """The norm of sensitivity that the noise for this budget needs."""
         return 1 if self.privacy.kind == "pure" else 2
@@ -49,7 +49,7 @@ class CentralProblem:
         """What is asked over these attributes."""
         return Structure(self.workload, self.sizes)
 
-    @property
+    @cached_property
     def terms(self) -> list[Term]:
         """The workload on marginal tables."""
         return self.structure.terms
@@ -60,7 +60,7 @@ class CentralProblem:
         public = self.neighbours == "replace-one"
         return terms(without_offsets(self.workload), self.sizes) if public else self.terms
 
-    @property
+    @cached_property
     def single_product(self) -> bool:
         """Whether one product over attributes is asked."""
         return len(self.terms) == 1 and self.terms[0].factors is not None
@@ -119,7 +119,7 @@ class CentralMechanism:
     """A named way to plan; `refuses` says in words why it cannot, or None.
 
     A `baseline` is planned when named and listed in comparisons, never chosen by itself. `slow`
-    tells where planning takes minutes.
+    tells where planning takes minutes: such a mechanism comes last.
     """
 
     name: str
@@ -127,18 +127,18 @@ class CentralMechanism:
     refuses: Refusal
     plan: Callable[[CentralProblem], Proposal]
     baseline: bool = False
-    slow: Callable[[CentralProblem], bool] = lambda _: False
+    slow: Callable[[CentralProblem], bool] | None = None
 
 
 def refuses_gaussian(problem: CentralProblem) -> str | None:
     """Why Gaussian noise does not give this privacy, or None."""
-    pure = problem.privacy.kind == "pure"
+    pure = problem.order == 1
     return "Gaussian noise gives no pure privacy; give a delta or rho" if pure else None
 
 
 def refuses_laplace(problem: CentralProblem) -> str | None:
     """Why Laplace noise is not for this privacy, or None."""
-    pure = problem.privacy.kind == "pure"
+    pure = problem.order == 1
     return None if pure else "Laplace noise is for pure privacy; leave delta and rho out"
 
 

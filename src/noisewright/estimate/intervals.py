@@ -16,8 +16,6 @@ from noisewright.errors import InvalidParameter
 FloatArray = npt.NDArray[np.float64]
 Sampler = Callable[[int, np.random.Generator], FloatArray]
 """Draws `(count, queries)` joint errors, every query scaled to unit variance (or all zero)."""
-ErrorMap = Callable[[FloatArray], FloatArray]
-"""What becomes of errors `(queries, draws)`, linearly."""
 
 _SURE = 0.99
 _BLOCK_ENTRIES = 2**22
@@ -36,11 +34,6 @@ def normal_multiplier(level: float) -> float:
 
     # The upper tail itself, so that levels very near one keep their digits.
     return float(-ndtri((1 - check_level(level)) / 2))
-
-
-def pointwise_halfwidth(std: npt.ArrayLike, level: float = 0.95) -> FloatArray:
-    """Half-widths that each cover, with probability `level`, an answer with Gaussian error."""
-    return normal_multiplier(level) * np.asarray(std, dtype=np.float64)
 
 
 def laplace_multiplier(level: float) -> float:

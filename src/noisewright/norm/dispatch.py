@@ -54,8 +54,8 @@ def solve_part(workload: Workload, settings: Settings) -> Part:
 
 def solve_generic(workload: Workload, settings: Settings) -> Part:
     """The best factorization of a workload known only as an operator."""
-    norm, n = settings.norm, workload.size
-    _check_size(workload, "write it as products (*) of smaller workloads or as marginals")
+    norm = settings.norm
+    n = _checked_size(workload, "write it as products (*) of smaller workloads or as marginals")
     if norm == 2 and workload.queries > n:
         return solve_numerically(workload, GramProblem(workload.gram().dense()), settings)
     if workload.queries > 2 * n or workload.queries * n > LARGEST_DENSE:
@@ -63,12 +63,14 @@ def solve_generic(workload: Workload, settings: Settings) -> Part:
     return solve_numerically(workload, DenseProblem(workload.dense()), settings)
 
 
-def _check_size(workload: Workload, instead: str) -> None:
-    if workload.size > LARGEST_EIGENPROBLEM:
+def _checked_size(workload: Workload, instead: str) -> int:
+    size = workload.size
+    if size > LARGEST_EIGENPROBLEM:
         raise TooLarge(
-            f"workload {workload.brief()} has {workload.size} cells in one piece; a dense strategy "
+            f"workload {workload.brief()} has {size} cells in one piece; a dense strategy "
             f"is optimised up to {LARGEST_EIGENPROBLEM}; {instead}"
         )
+    return size
 
 
 @solve_part.register
@@ -97,17 +99,16 @@ def _(workload: Total, settings: Settings) -> Part:
 
 @solve_part.register
 def _(workload: Prefix, settings: Settings) -> Part:
-    _check_size(workload, "release it step by step (nw.plan_stream)")
-    n = workload.size
+    n = _checked_size(workload, "release it step by step (nw.plan_stream)")
     problem = prefix_gram_inverse(n) if settings.norm == 2 else PrefixProblem(n)
     return solve_numerically(workload, problem, settings, certificate.nuclear_of_prefix)
 
 
 @solve_part.register
 def _(workload: Ranges, settings: Settings) -> Part:
-    _check_size(workload, "coarsen the domain")
+    n = _checked_size(workload, "coarsen the domain")
     if settings.norm == 2:
-        problem = ranges_gram_inverse(workload.size)
+        problem = ranges_gram_inverse(n)
         return solve_numerically(workload, problem, settings, certificate.nuclear_of_ranges)
     return solve_numerically(workload, RowwiseProblem(workload), settings)
 

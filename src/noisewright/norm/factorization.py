@@ -134,7 +134,13 @@ def solve_numerically(
         progress=settings.progress,
     )
     factors = problem.factors(point.primal)
-    scale = mean_factor(workload.queries, norm)
+    queries, size = workload.shape
+    if norm == 2 and queries > size and not isinstance(workload, Explicit):
+        # The Gram matrix is enough.
+        total = np.sum(factors.inverse * workload.gram().matvec(factors.inverse))
+        error = float(np.sqrt(total / queries))
+    else:
+        error = mean_error(row_lengths(workload, factors.inverse), norm)
     dual = point.dual
     if nuclear is None:
         bound = certificate.nuclear_from_operator(workload, dual.a, dual.b)
@@ -144,34 +150,26 @@ def solve_numerically(
         strategy=Dense(factors.strategy),
         inverse=Dense(factors.inverse),
         errors=lambda: row_lengths(workload, factors.inverse),
-        value=outward(_error(workload, factors.inverse, norm), workload.size),
-        lower_bound=bound * scale,
+        value=outward(error, size),
+        lower_bound=bound * mean_factor(queries, norm),
         certificate=dense_weights(dual.a, dual.b),
         status=point.status,
         iterations=point.iterations,
-        notes=rank_note(factors.strategy.shape[0], workload),
+        notes=_rank_note(len(factors.strategy), min(queries, size)),
     )
-
-
-def _error(workload: Workload, inverse: FloatArray, norm: float) -> float:
-    """The p-th mean of ‖R_i‖, R = W·inverse; at norm 2 the Gram matrix is enough."""
-    if norm == 2 and workload.queries > workload.size and not isinstance(workload, Explicit):
-        total = np.sum(inverse * workload.gram().matvec(inverse))
-        return float(np.sqrt(total / workload.queries))
-    return mean_error(row_lengths(workload, inverse), norm)
 
 
 def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
     """‖R_i‖ of R = W·inverse for every query; squares would blur explicit rows that cancel."""
-    if workload.queries > 2 * workload.size and not isinstance(workload, Explicit):
+    queries, size = workload.shape
+    if queries > 2 * size and not isinstance(workload, Explicit):
         return np.sqrt(np.maximum(workload.row_quadratics(inverse @ inverse.T), 0.0))
     images = np.asarray(workload.matvec(inverse), dtype=np.float64)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))
 
 
-def rank_note(rank: int, workload: Workload) -> tuple[str, ...]:
+def _rank_note(rank: int, full: int) -> tuple[str, ...]:
     """How a rank-deficient workload was handled, if it is one."""
-    full = min(workload.shape)
     if rank == full:
         return ()
     note = (

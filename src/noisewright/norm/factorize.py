@@ -82,9 +82,10 @@ class Factorization(Part):
         if self.neighbours == "replace-one":
             workload = without_offsets(workload)
             probes[-1] -= probes.sum(axis=0)
-        answers = np.asarray(workload.matvec(probes), dtype=np.float64)
+        both = workload.matvec(np.hstack([probes, np.abs(probes)]))
+        answers, bulk = np.hsplit(np.asarray(both, dtype=np.float64), 2)
         returned = self.reconstruction.matvec(self.strategy.matvec(probes))
-        sizes = np.abs(answers) + 1e-3 * np.abs(workload.matvec(np.abs(probes)))
+        sizes = np.abs(answers) + 1e-3 * np.abs(bulk)
         lost = np.abs(returned - answers).max(axis=1) - PRODUCT_SLACK * sizes.max(axis=1)
         if not (lost <= 0).all():  # NaN fails as well
             raise Contradiction(

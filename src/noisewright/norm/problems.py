@@ -122,10 +122,6 @@ class DenseProblem:
         return self.matrix.T @ self.matrix
 
     @cached_property
-    def _singular_values(self) -> FloatArray:
-        return np.asarray(np.linalg.svd(self.matrix, compute_uv=False), np.float64)
-
-    @cached_property
     def basis(self) -> FloatArray:
         """Orthonormal rows that span the queries, however much these differ in size."""
         return row_basis(self.matrix)
@@ -137,7 +133,7 @@ class DenseProblem:
 
     @cached_property
     def _delicate(self) -> bool:
-        s = self._singular_values
+        s = np.linalg.svd(self.matrix, compute_uv=False)
         return bool(s[-1] ** 2 < WELL_CONDITIONED * s[0] ** 2)
 
     def singular(

@@ -162,15 +162,11 @@ class _State:
         parts.append(_log_normalise(x[m:], 1.0, math.log(FLOOR / (x.size - m))))
         return np.concatenate(parts)
 
-    def weights(self) -> Weights:
-        """The current dual point."""
-        m = self.weighted_rows
-        a = normalise(np.exp(self.x[:m]), self.exponent) if m else None
-        return Weights(a, normalise(np.exp(self.x[m:]), 1.0))
-
     def evaluate(self) -> None:
         """One spectral evaluation: better bounds, and the residual of the plain update."""
-        point = self.weights()
+        m = self.weighted_rows
+        a = normalise(np.exp(self.x[:m]), self.exponent) if m else None
+        point = Weights(a, normalise(np.exp(self.x[m:]), 1.0))
         spectrum = self.problem.spectrum(point.a, point.b)
         row_norm = (
             math.sqrt(spectrum.total)
@@ -187,7 +183,7 @@ class _State:
         if point.a is not None and spectrum.rows is not None:
             energy = point.a * spectrum.rows
             target = _log(energy) / self.exponent if self.norm < math.inf else _log(energy)
-            residual.insert(0, target - _log_length(target, self.exponent) - np.log(point.a))
+            residual.insert(0, _log_normalise(target, self.exponent) - np.log(point.a))
             mass.insert(0, energy)
         self.residual = self._settle(self.x + np.concatenate(residual)) - self.x
         self.mass = np.concatenate(mass)
@@ -202,9 +198,7 @@ class _State:
         step = RELAXATION * self.residual
         self.history.append((self.x, step))
         if len(self.history) > 1:
-            xs = np.array([x for x, _ in self.history])
-            steps = np.array([g for _, g in self.history])
-            dx, dg = np.diff(xs, axis=0), np.diff(steps, axis=0)
+            dx, dg = np.diff(np.array(self.history), axis=0).swapaxes(0, 1)
             importance = np.sqrt(self.mass / self.mass.sum())
             mix = np.linalg.lstsq((dg * importance).T, importance * step, rcond=1e-10)[0]
             step = step - mix @ (dx + dg)
@@ -219,10 +213,7 @@ def _log(values: FloatArray) -> FloatArray:
     return np.log(np.maximum(values, 1e-300))
 
 
-def _log_length(x: FloatArray, exponent: float) -> float:
+def _log_normalise(x: FloatArray, exponent: float, floor: float = -math.inf) -> FloatArray:
     largest = float(x.max())
-    return largest + math.log(float(np.sum(np.exp(exponent * (x - largest))))) / exponent
-
-
-def _log_normalise(x: FloatArray, exponent: float, floor: float) -> FloatArray:
-    return np.maximum(x - _log_length(x, exponent), floor)
+    length = largest + math.log(float(np.sum(np.exp(exponent * (x - largest))))) / exponent
+    return np.maximum(x - length, floor)

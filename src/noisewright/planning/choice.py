@@ -84,22 +84,24 @@ def plan_central(
 
 def best_contender(problem: CentralProblem, mechanism: str = "auto") -> Contender:
     """The named mechanism's proposal or the best of all, with the highest bound proved."""
-    if mechanism == "auto":
-        # What takes minutes comes last, and only where the others leave much to gain.
-        entries = [entry for entry in CENTRAL.values() if not entry.baseline]
-        entries.sort(key=lambda entry: entry.slow(problem))
-    else:
-        entries = [CENTRAL[_known(mechanism)]]
+    entries = list(CENTRAL.values()) if mechanism == "auto" else [CENTRAL[_known(mechanism)]]
     contenders: list[Contender] = []
-    reasons = []
+    reasons, slow = [], []
     for entry in entries:
-        reason = entry.refuses(problem)
-        if reason is not None:
+        if entry.baseline and mechanism == "auto":
+            continue
+        if (reason := entry.refuses(problem)) is not None:
             reasons.append(f"{entry.name}: {reason}")
-        elif not (contenders and entry.slow(problem) and _certified(contenders) <= _CLOSE):
+        elif entry.slow is not None and entry.slow(problem):
+            slow.append(entry)
+        else:
             contenders.append(_propose(problem, entry))
             if _certified(contenders) <= _SETTLED:
                 break
+    # What takes minutes comes last, and only where the others leave much to gain.
+    for entry in slow:
+        if not contenders or _certified(contenders) > _CLOSE:
+            contenders.append(_propose(problem, entry))
     if not contenders:
         raise InvalidParameter("mechanism", mechanism, "cannot plan this: " + "; ".join(reasons))
     one = len(contenders) == 1
@@ -128,12 +130,12 @@ def _with_highest_bound(best: Contender, contenders: Sequence[Contender]) -> Con
     if tightest is own or tightest.bound is None:
         return best
     own = replace(own, bound=tightest.bound, certificate=tightest.certificate)
-    found = replace(best, proposal=own)
+    contender = replace(best, proposal=own)
     # The errors are those of the same measurement.
-    found.__dict__["trial"] = replace(
+    contender.__dict__["trial"] = replace(
         best.trial, proposal=own, known_accuracy=best.trial.measured_accuracy
     )
-    return found
+    return contender
 
 
 @dataclass(frozen=True)
@@ -203,19 +205,21 @@ def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
 
 
 def central_problem(
-    asked: Workload, privacy: Privacy, norm: float, domain: Domain | None = None
+    workload: Workload, privacy: Privacy, norm: float, domain: Domain | None = None
 ) -> CentralProblem:
     """The workload with its attributes, as mechanisms see it."""
-    domain = asked.domain if isinstance(asked, Questions) else domain
-    problem = CentralProblem(asked, _sizes(asked, domain), privacy, norm, domain)
-    check_magnitudes(asked)
+    domain = workload.domain if isinstance(workload, Questions) else domain
+    problem = CentralProblem(workload, _sizes(workload, domain), privacy, norm, domain)
+    check_magnitudes(workload)
     if problem.structure.zero:
-        raise InvalidParameter("workload", asked.brief(), "is zero everywhere", "ask for something")
-    counts = not isinstance(asked, Questions) or asked.measures == (COUNT,)
+        raise InvalidParameter(
+            "workload", workload.brief(), "is zero everywhere", "ask for something"
+        )
+    counts = not isinstance(workload, Questions) or workload.measures == (COUNT,)
     if counts and privacy.neighbours == "replace-one" and problem.structure.only_totals:
         raise InvalidParameter(
             "workload",
-            asked.brief(),
+            workload.brief(),
             "asks only for the number of people, which replace-one neighbours make public",
             "publish it as it is, or plan with neighbours='add-remove' to protect it",
         )
@@ -233,18 +237,18 @@ def _known(mechanism: str) -> str:
     return mechanism
 
 
-def _sizes(asked: Workload, domain: Domain | None) -> tuple[int, ...]:
+def _sizes(workload: Workload, domain: Domain | None) -> tuple[int, ...]:
     if domain is not None:
         domain.require_reviewed()
-        if asked.size != domain.size:
+        if workload.size != domain.size:
             raise InvalidParameter(
                 "workload",
-                asked.brief(),
-                f"has {asked.size} cells where the domain has {domain.size}",
+                workload.brief(),
+                f"has {workload.size} cells where the domain has {domain.size}",
                 "match the workload's size to the domain",
             )
         return domain.shape
-    return asked.structure.sizes
+    return workload.structure.sizes
 
 
 def error_norm(error: str | float) -> float:

@@ -103,10 +103,10 @@ def contradictions(
     }
 
 
-def warn_of(told: Mapping[str, Any] | None) -> None:
+def warn_of(record: Mapping[str, Any] | None) -> None:
     """Warn where a record of `contradictions` names any."""
-    if told is not None and told["contradicted"]:
-        cells = shown(told["contradicted"], 200)
+    if record is not None and record["contradicted"]:
+        cells = shown(record["contradicted"], 200)
         warnings.warn(
             f"the noisy counts say that people are in cells declared impossible: {cells}; answers "
             "take these cells for empty and are biased by those people, beyond the stated errors; "

@@ -17,7 +17,7 @@ from noisewright.workload.base import Workload
 
 
 def plan_local(
-    asked: Workload,
+    workload: Workload,
     privacy: Privacy,
     mechanism: str = "auto",
     domain: Domain | None = None,
@@ -41,15 +41,15 @@ def plan_local(
         check_people(people)
     if alpha is not None:
         check_alpha(alpha)
-    asked = asked if settings.prior is not None else narrowed(asked)
-    domain = checked_domain(asked, domain)
-    problem = LocalProblem.of(asked, privacy, settings)
+    workload = workload if settings.prior is not None else narrowed(workload)
+    domain = checked_domain(workload, domain)
+    problem = LocalProblem.of(workload, privacy, settings)
     best, *others = candidates(problem, mechanism)
     if best.analysis is None:
         reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in (best, *others))
         raise InvalidParameter("mechanism", mechanism, f"cannot plan this: {reasons}")
     plan = LocalPlan(
-        workload=asked,
+        workload=workload,
         domain=domain,
         mechanism=best.mechanism,
         strategy=best.analysis.strategy,

@@ -13,10 +13,10 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.estimate.agreeing_tables import agreeing_tables
-from noisewright.estimate.conditions import fixes_total
 from noisewright.estimate.nonnegative import (
     LARGEST_HISTOGRAM,
     Facts,
+    fixes_total,
     nonnegative_histogram,
     whole_numbers,
 )
@@ -59,16 +59,16 @@ def fitted(
     total = _public_total(plan, answers, declared)
     if by_tables(plan):
         return _tables(plan, answers, std, total, integer)
-    domain, asked = plan.domain, plan.plain_workload
+    domain, workload = plan.domain, plan.plain_workload
     possible = domain.possible(domain.names) if domain is not None and domain.boxes else None
     rows, values = declared
     if len(rows) and total is not None and not fixes_total(rows):
         rows, values = np.vstack([rows, np.ones(rows.shape[1])]), np.append(values, total)
     facts = Facts(possible, rows, values) if len(rows) else Facts(possible)
-    found = nonnegative_histogram(asked, answers, std, total, facts=facts).histogram
+    histogram = nonnegative_histogram(workload, answers, std, total, facts=facts).histogram
     if integer:
-        found = facts.whole_numbers(found, total)
-    return np.asarray(asked.matvec(found), dtype=np.float64)
+        histogram = facts.whole_numbers(histogram, total)
+    return np.asarray(workload.matvec(histogram), dtype=np.float64)
 
 
 def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) -> float | None:
@@ -82,8 +82,8 @@ def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) ->
     start = 0
     for term in plan.terms:
         if term.is_counts:
-            said = answers[start : start + term.queries].sum() / term.weight
-            return max(0.0, float(np.rint(said)))
+            people = answers[start : start + term.queries].sum() / term.weight
+            return max(0.0, float(np.rint(people)))
         start += term.queries
     return None
 
@@ -93,27 +93,29 @@ def _tables(
 ) -> FloatArray:
     """Tables of counts that agree; all others by themselves; whole numbers table by table."""
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
-    said = [part / t.weight for t, part in zip(plan.terms, np.split(answers, ends), strict=True)]
+    estimates = [
+        part / t.weight for t, part in zip(plan.terms, np.split(answers, ends), strict=True)
+    ]
     errors = [part / t.weight for t, part in zip(plan.terms, np.split(std, ends), strict=True)]
     counts = {t.attributes: k for k, t in enumerate(plan.terms) if t.is_counts}
     if total is None:
-        total = next((float(said[k].sum()) for k in counts.values()), None)
+        total = next((float(estimates[k].sum()) for k in counts.values()), None)
     people = None if total is None else max(0.0, float(round(total) if integer else total))
     together = {}
     if people is not None:
-        tables = {block: said[k] for block, k in counts.items() if block}
+        tables = {block: estimates[k] for block, k in counts.items() if block}
         deviations = {block: float(errors[counts[block]].max()) for block in tables}
         together = agreeing_tables(plan.sizes, tables, deviations, people, steps=_STEPS)
     pieces = []
-    for term, plain, error in zip(plan.terms, said, errors, strict=True):
+    for term, plain, error in zip(plan.terms, estimates, errors, strict=True):
         if term.is_counts and people is not None:
-            found = together.get(term.attributes, np.array([people]))
+            histogram = together.get(term.attributes, np.array([people]))
         else:
-            found = nonnegative_histogram(term.inner, plain, error, people).histogram
+            histogram = nonnegative_histogram(term.inner, plain, error, people).histogram
         if integer:
-            wanted = None if people is None else round(people)
-            found = whole_numbers(found, wanted).astype(np.float64)
-        pieces.append(term.answers(found))
+            whole = None if people is None else round(people)
+            histogram = whole_numbers(histogram, whole).astype(np.float64)
+        pieces.append(term.answers(histogram))
     return np.concatenate(pieces)
 
 

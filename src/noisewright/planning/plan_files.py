@@ -194,10 +194,10 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
     @classmethod
     def of(cls, plan: StreamPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
-        found = plan.factorization
+        factors = plan.factorization
         privacy = plan.privacy.to_dict()
         return cls(
-            steps=found.steps, factorization=found.kind, band=found.band.size, privacy=privacy
+            steps=factors.steps, factorization=factors.kind, band=factors.band.size, privacy=privacy
         )
 
     def content(self, arrays: Arrays) -> StreamPlan:

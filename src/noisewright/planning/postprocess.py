@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.accuracy import Conditioned
-from noisewright.estimate.conditions import check_agreement, independent, tells_total
+from noisewright.estimate.nonnegative import check_agreement, independent, tells_total
 from noisewright.planning.nonnegative_fit import Declared, by_tables, check_fit, fitted, only_sums
 from noisewright.planning.plan import LEVEL
 from noisewright.planning.release import Release
@@ -206,10 +206,10 @@ def _conditioned(
     variance = plan.accuracy.variance
     # An answer without error up to rounding (a public total) tells nothing new.
     noisy = variance > 1e-13 * variance.max(initial=0.0)
-    kept = [k for k in independent(rows) if noisy[numbers[k]]]
-    places = np.array([numbers[k] for k in kept], dtype=np.int64)
+    selection = [k for k in independent(rows) if noisy[numbers[k]]]
+    places = np.array([numbers[k] for k in selection], dtype=np.int64)
     accuracy = Conditioned(plan.accuracy, places, len(variance), np.array(numbers))
-    better = accuracy.correct(column.answers, declared[kept])
+    better = accuracy.correct(column.answers, declared[selection])
     better[numbers] = declared
     widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
     return Column.around(better, accuracy.std, *widths), (rows, declared)

@@ -63,5 +63,7 @@ def plan_stream(
     steps: int, privacy: Privacy, kind: Kind = "column-normalised", *, band: int = BAND
 ) -> StreamPlan:
     """Plan the private running count of a stream of at most `steps` steps."""
-    found = stream_mechanism(steps, privacy, kind, band)
-    return StreamPlan(found.factorization, found.privacy, found.law, found.grid_bits)
+    mechanism = stream_mechanism(steps, privacy, kind, band)
+    return StreamPlan(
+        mechanism.factorization, mechanism.privacy, mechanism.law, mechanism.grid_bits
+    )

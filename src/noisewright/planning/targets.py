@@ -65,12 +65,12 @@ class Target:
     def parse(cls, text: str) -> Target:
         """Read `TABLE: 50` or `TABLE: 5% of 1000`: the largest standard error in that table."""
         number = r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
-        found = re.fullmatch(rf"\s*(.+?)\s*:\s*{number}\s*(?:%\s*of\s*{number})?\s*", text)
-        if found is None:
+        match = re.fullmatch(rf"\s*(.+?)\s*:\s*{number}\s*(?:%\s*of\s*{number})?\s*", text)
+        if match is None:
             raise InvalidParameter(
                 "target", text, "cannot be read", "write 'income*region: 5% of 1000' or 'age: 25'"
             )
-        name, amount, whole = found.groups()
+        name, amount, whole = match.groups()
         limit = float(amount) * (float(whole) / 100 if whole is not None else 1.0)
         return cls("max", limit, name)
 
@@ -153,7 +153,7 @@ def table_limits(plan: CentralPlan, targets: Sequence[Target]) -> list[float | N
 
 def _rows(plan: CentralPlan, table: str) -> slice:
     """The queries of a named table."""
-    counts = [found.queries for found in plan.tables()]
+    counts = [entry.queries for entry in plan.tables()]
     number = _number(plan, table)
     return slice(sum(counts[:number]), sum(counts[: number + 1]))
 
@@ -163,7 +163,7 @@ def _number(plan: CentralPlan, table: str) -> int:
 
     `income*region` also finds the CDF of income by region, where no table of counts is asked.
     """
-    names = [found.name for found in plan.tables()]
+    names = [entry.name for entry in plan.tables()]
     for key in (_key, _attributes):
         for number, name in enumerate(names):
             if key(name) == key(table):
@@ -245,8 +245,8 @@ def _weighed(plan: CentralPlan, targets: Sequence[Target]) -> CentralPlan:
         certificate=plan.proposal.certificate,
         status="tables weighed by their targets",
     )
-    made = replace(plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None)
-    return replace(made, proposal=replace(own, value=made.unit_error))
+    result = replace(plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None)
+    return replace(result, proposal=replace(own, value=result.unit_error))
 
 
 def _in_units_of_limits(plan: CentralPlan, targets: Sequence[Target]) -> Workload:

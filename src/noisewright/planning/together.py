@@ -109,8 +109,8 @@ def plan_together(
         raise InvalidParameter("queries", [], "must not be empty", "ask something")
     whole, norm = splittable(privacy), error_norm(error)
     alone = [
-        plan_central(workload(asked), whole, norm, domain=domain, counter=counter)
-        for asked in queries
+        plan_central(workload(query), whole, norm, domain=domain, counter=counter)
+        for query in queries
     ]
     weights = _positive("importance", importance or [1.0] * len(alone), len(alone))
     if shares is None:

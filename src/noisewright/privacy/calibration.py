@@ -16,8 +16,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.gaussian import gaussian_sigma, gaussian_sigma_for_rho
 from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.noise import SCALE_LIMIT
-from noisewright.privacy.rounding import float_above, float_below, positive
+from noisewright.privacy.rounding import SCALE_LIMIT, float_above, float_below, positive
 
 _LEAST = 1e-24  # of the squared errors to weigh: everything gets some budget
 _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of shares

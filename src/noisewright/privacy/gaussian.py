@@ -39,7 +39,8 @@ def gaussian_delta_enclosure(epsilon: Fraction, ratio: Fraction) -> tuple[Fracti
     shift, half = epsilon / ratio, ratio / 2
     a, b = shift - half, shift + half
     if a * a > 2 * _SMALLEST_BITS:
-        return (Fraction(0), Fraction(1, 1 << _SMALLEST_BITS)) if a > 0 else _near_one()
+        tiny = Fraction(1, 1 << _SMALLEST_BITS)
+        return (Fraction(0), tiny) if a > 0 else (1 - tiny, Fraction(1))
     precision, depth = 128, int(a * a)
     while True:
         lo, hi = _delta_at(a, b, precision, depth)
@@ -47,10 +48,6 @@ def gaussian_delta_enclosure(epsilon: Fraction, ratio: Fraction) -> tuple[Fracti
             scale = 1 << (precision + depth)
             return Fraction(max(lo, 0), scale), Fraction(min(hi, scale), scale)
         precision *= 2
-
-
-def _near_one() -> tuple[Fraction, Fraction]:
-    return 1 - Fraction(1, 1 << _SMALLEST_BITS), Fraction(1)
 
 
 def _delta_at(a: Fraction, b: Fraction, precision: int, depth: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy import noise
+from noisewright.privacy.rounding import checked_scale
 from noisewright.privacy.source import ByteSource
 
 LawName = Literal["rounded-gaussian", "discrete-laplace"]
@@ -30,7 +31,7 @@ class NoiseLaw:
     def __post_init__(self) -> None:
         if self.law not in LAWS:
             raise InvalidParameter("law", self.law, f"must be one of {', '.join(LAWS)}")
-        noise.checked_scale("scale", self.scale)
+        checked_scale("scale", self.scale)
         object.__setattr__(self, "scale", float(self.scale))
 
     def sample(self, size: noise.Size, source: ByteSource | None = None) -> noise.Integers:

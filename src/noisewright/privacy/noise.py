@@ -32,14 +32,13 @@ from noisewright.privacy.proven import (
     minus_log,
     two_sided_tail,
 )
-from noisewright.privacy.rounding import positive
+from noisewright.privacy.rounding import checked_scale
 from noisewright.privacy.source import ByteSource, SystemSource, uniform_words
 
 Integers = npt.NDArray[np.int64]
 Size = int | tuple[int, ...]
 Scale = float | Fraction
 
-SCALE_LIMIT = 2.0**40  # both ways: beyond it floats decide too few draws, or all noise is zero
 _BATCH = 1 << 16  # draws handled at once, so that work arrays stay in the processor's cache
 _FIRST_BITS = 63
 _MORE_BITS = 64
@@ -54,16 +53,6 @@ def rounded_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None)
 def discrete_laplace(scale: Scale, size: Size, source: ByteSource | None = None) -> Integers:
     """Draw integers k with probability proportional to e^(-|k|/scale), exactly."""
     return _draw(_DiscreteLaplace(checked_scale("scale", scale)), size, source)
-
-
-def checked_scale(name: str, scale: Scale) -> Fraction:
-    """Return a scale exactly, if draws at it are possible."""
-    exact = positive(name, scale, "noise needs a positive scale")
-    if not 1 / SCALE_LIMIT <= exact <= SCALE_LIMIT:
-        raise InvalidParameter(
-            name, scale, "must lie between 2^-40 and 2^40 grid steps", "choose another grid step"
-        )
-    return exact
 
 
 def _count(size: Size) -> int:

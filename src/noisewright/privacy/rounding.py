@@ -9,6 +9,8 @@ from numbers import Rational, Real
 
 from noisewright.errors import InvalidParameter, NoisewrightError
 
+SCALE_LIMIT = 2.0**40  # both ways: beyond it floats decide too few draws, or all noise is zero
+
 
 def number(name: str, value: object, remedy: str = "") -> Fraction:
     """Return a finite real number exactly."""
@@ -38,6 +40,16 @@ def probability(name: str, value: object, remedy: str = "") -> Fraction:
     exact = number(name, value, remedy)
     if not 0 < exact < 1:
         raise InvalidParameter(name, value, "must lie strictly between 0 and 1", remedy)
+    return exact
+
+
+def checked_scale(name: str, scale: object) -> Fraction:
+    """Return a scale of noise exactly, if draws at it are possible."""
+    exact = positive(name, scale, "noise needs a positive scale")
+    if not 1 / SCALE_LIMIT <= exact <= SCALE_LIMIT:
+        raise InvalidParameter(
+            name, scale, "must lie between 2^-40 and 2^40 grid steps", "choose another grid step"
+        )
     return exact
 
 

@@ -99,11 +99,11 @@ class _Reader:
 
     def _cells(self, subject: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
         if isinstance(operator, ast.Eq | ast.NotEq):
-            found = self._equal(subject, constant)
-            return found if isinstance(operator, ast.Eq) else ~found
+            mask = self._equal(subject, constant)
+            return mask if isinstance(operator, ast.Eq) else ~mask
         if isinstance(operator, ast.In | ast.NotIn) and isinstance(constant, list | tuple | set):
-            found = reduce(np.logical_or, (self._equal(subject, value) for value in constant))
-            return found if isinstance(operator, ast.In) else ~found
+            mask = reduce(np.logical_or, (self._equal(subject, value) for value in constant))
+            return mask if isinstance(operator, ast.In) else ~mask
         return self._ordered(subject, operator, constant)
 
     def _equal(self, subject: Attribute | Level, constant: object) -> Mask:

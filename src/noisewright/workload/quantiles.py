@@ -67,11 +67,11 @@ def check_levels(levels: Sequence[float]) -> None:
 def _quantile(
     level: float, fitted: FloatArray, low: FloatArray, high: FloatArray, edges: FloatArray
 ) -> Quantile:
-    wanted = level * fitted[-1]
-    bin_ = min(int(np.searchsorted(fitted, wanted)), len(fitted) - 1)
+    target = level * fitted[-1]
+    bin_ = min(int(np.searchsorted(fitted, target)), len(fitted) - 1)
     before = fitted[bin_ - 1] if bin_ else 0.0
     inside = fitted[bin_] - before
-    share = (wanted - before) / inside if inside > 0 else 0.5
+    share = (target - before) / inside if inside > 0 else 0.5
     estimate = edges[bin_] + float(np.clip(share, 0, 1)) * (edges[bin_ + 1] - edges[bin_])
     possible = np.flatnonzero(high >= level * low[-1])
     certain = np.flatnonzero(low >= level * high[-1])

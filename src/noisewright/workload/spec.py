@@ -270,9 +270,9 @@ def _each_once(kind: str, names: list[str]) -> list[str]:
 
 
 def _table(bases: Mapping[str, type[Atom]], domain: Domain) -> Counts:
-    found = {name: domain.find(name) for name in bases}
-    order = sorted(bases, key=lambda name: found[name][0])
-    positions = tuple(found[name][0] for name in order)
+    places = {name: domain.find(name) for name in bases}
+    order = sorted(bases, key=lambda name: places[name][0])
+    positions = tuple(places[name][0] for name in order)
     if len(set(positions)) < len(positions):
         rule = "names an attribute and one of its levels, or two of them"
         raise InvalidParameter("table", order, rule, "the finest one alone says it all")

@@ -355,14 +355,14 @@ class Quantiles(Statistic):
             for array in (noisy.values, noisy.std)
         )
         bins = len(edges) - 1  # cells behind them hold people without a value, or outside
-        found = [
+        results = [
             quantile
             for row, errors in zip(values[:, :bins], std[:, :bins], strict=True)
             for quantile in quantiles(row, errors, widths.all * errors, edges, self.levels)
         ]
-        ends = np.array([q.lower for q in found]), np.array([q.upper for q in found])
-        estimates = np.array([q.estimate for q in found])
-        return Column(estimates, np.full(len(found), np.nan), ends, ends)
+        ends = np.array([q.lower for q in results]), np.array([q.upper for q in results])
+        estimates = np.array([q.estimate for q in results])
+        return Column(estimates, np.full(len(results), np.nan), ends, ends)
 
 
 def weighted_needs(statistics: Sequence[Statistic]) -> list[tuple[Term, float]]:

@@ -141,8 +141,8 @@ class Block:
         start = np.broadcast_to(weights.astype(np.float64) ** order, lengths)
         powers = [np.abs(factor.T.astype(np.float64)) ** order for factor in self.factors]
         maps = [(*power.shape, power.__matmul__) for power in powers]
-        found = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
-        return np.asarray(found).reshape([factor.shape[1] for factor in self.factors])
+        changes = apply_along_axes(maps, np.ascontiguousarray(start).reshape(-1))
+        return np.asarray(changes).reshape([factor.shape[1] for factor in self.factors])
 
     def _smallest_product(self) -> int:
         """Least inner product of two columns, by interval products over the factors."""

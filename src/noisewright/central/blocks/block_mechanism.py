@@ -53,11 +53,11 @@ class BlockMechanism:
     content: Measure = COUNT
     over: tuple[int, ...] | None = None
 
-    @property
+    @cached_property
     def _pure(self) -> bool:
         return self.privacy.kind == "pure"
 
-    @property
+    @cached_property
     def _flat(self) -> bool:
         return self.over not in (None, self.strategy.sizes)
 
@@ -108,7 +108,7 @@ class BlockMechanism:
     def agrees(self) -> bool:
         return not self.strategy.separate
 
-    @property
+    @cached_property
     def tables(self) -> tuple[Table, ...]:
         return tuple(Table(self._attributes(a), self.content) for a in self.strategy.tables)
 
@@ -137,7 +137,7 @@ class BlockMechanism:
     def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
         # Both are exact integers; what is kept of their sum is rounded after the noise.
         pairs = zip(self.exact(counts), self.strategy.draw(self.law, source), strict=True)
-        return Measurement(tuple((value + drawn).astype(np.float64) for value, drawn in pairs))
+        return Measurement(tuple((value + noise).astype(np.float64) for value, noise in pairs))
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
         return np.concatenate(self.strategy.answers(self._own(terms), measurement.values))

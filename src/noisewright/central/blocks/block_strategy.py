@@ -12,7 +12,7 @@ first two the least-squares answer is the sum of what each block says.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -70,10 +70,15 @@ class BlockStrategy:
                 "must share their contrasts, be whole tables, or have orthogonal row spaces",
             )
 
+    @classmethod
+    def of_parts(cls, parts: Sequence[BlockStrategy]) -> BlockStrategy:
+        """Strategies over the same attributes side by side, each to answer its own queries."""
+        return cls(parts[0].sizes, tuple(b for part in parts for b in part.blocks), separate=True)
+
     @cached_property
     def axes(self) -> dict[int, Axis] | None:
         """The split of every measured attribute, where all blocks measure it by one contrast."""
-        found: dict[int, Axis] = {}
+        result: dict[int, Axis] = {}
         if (
             self.separate
             or len(self.blocks) < 2
@@ -82,11 +87,11 @@ class BlockStrategy:
             return None
         for block in self.blocks:
             for i, factor in zip(block.attributes, block.factors, strict=True):
-                axis = found.setdefault(i, Axis(factor))
+                axis = result.setdefault(i, Axis(factor))
                 same = axis.contrasts is factor or np.array_equal(axis.contrasts, factor)
                 if not (same and axis.splits):
                     return None
-        return found
+        return result
 
     @cached_property
     def overlap(self) -> Overlap | None:
@@ -120,6 +125,22 @@ class BlockStrategy:
         if self.axes is not None and attribute in self.axes:
             return self.axes[attribute].reference
         return np.full(self.sizes[attribute], 1.0 / self.sizes[attribute])
+
+    @property
+    def matrix(self) -> Integers:
+        """The factor of a strategy that is one block on one axis."""
+        (block,) = self.blocks
+        (factor,) = block.factors
+        return factor
+
+    def with_noise(self, noise: float) -> BlockStrategy:
+        """All blocks under noise of this relative scale."""
+        return replace(self, blocks=tuple(replace(b, noise=noise) for b in self.blocks))
+
+    def with_total(self, scale: float, total: Block) -> BlockStrategy:
+        """The noise times `scale`, and the number of people measured by another block."""
+        blocks = [replace(b, noise=b.noise * scale) if b.attributes else total for b in self.blocks]
+        return replace(self, blocks=tuple(blocks))
 
     @property
     def measurements(self) -> int:
@@ -157,7 +178,7 @@ class BlockStrategy:
     def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[Integers]:
         """Fresh noise for every measured integer; only tests pass a source."""
         pairs = zip(self.blocks, self.laws(law), strict=True)
-        return [drawn.sample(block.rows, source) for block, drawn in pairs]
+        return [noise.sample(block.rows, source) for block, noise in pairs]
 
     def table(self, attributes: Table, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
         """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
@@ -186,8 +207,8 @@ class BlockStrategy:
             maps.append((*matrix.shape, matrix.__matmul__))
         batch = values.shape[1:]
         scales = np.asarray(block.scales).reshape(-1, *[1] * len(batch))
-        kept = apply_along_axes(maps, values / scales)
-        result = kept.reshape(
+        table = apply_along_axes(maps, values / scales)
+        result = table.reshape(
             [self.sizes[i] if i in block.attributes else 1 for i in attributes] + list(batch)
         )
         for position, i in enumerate(attributes):
@@ -201,8 +222,9 @@ class BlockStrategy:
         """Least-squares answers of one term of a workload."""
         if self.separate:
             number = self.seen_by(term)[0]
-            found = self._contribution(self.blocks[number], term.attributes, measured[number])
-            table = found.reshape(-1, *measured[number].shape[1:])
+            values = measured[number]
+            table = self._contribution(self.blocks[number], term.attributes, values)
+            table = table.reshape(-1, *values.shape[1:])
         else:
             table = self.table(term.attributes, measured)
         return np.asarray(term.answers(table), dtype=np.float64)
@@ -211,8 +233,8 @@ class BlockStrategy:
         """Numbers of the blocks that a term is answered from."""
         if not self.separate:
             return self.visible(term.attributes)
-        wanted = set(term.attributes)
-        holding = [k for k, b in enumerate(self.blocks) if wanted <= set(b.attributes)]
+        attributes = set(term.attributes)
+        holding = [k for k, b in enumerate(self.blocks) if attributes <= set(b.attributes)]
         return [min(holding, key=lambda k: _variance_of(self.blocks[k], term), default=0)]
 
     def answers(
@@ -246,12 +268,12 @@ class BlockStrategy:
             )
         # A random histogram is reproduced, up to rounding, exactly by strategies that reach it.
         probe = np.random.default_rng(0).integers(0, 100, size=shape)
-        wanted = term.answers(probe.ravel().astype(np.float64))
+        answers = term.answers(probe.ravel().astype(np.float64))
         measured: list[npt.NDArray[Any]] = [np.empty(0)] * len(self.blocks)
         for number in numbers:
             measured[number] = self._measure_spread(self.blocks[number], term.attributes, probe)
         seen = self.term_answers(term, measured)
-        off = np.abs(seen - wanted) > _LOST * (term.weight + np.abs(wanted).max())
+        off = np.abs(seen - answers) > _LOST * (term.weight + np.abs(answers).max())
         if off.any():
             raise _out_of_reach(first_query + int(np.argmax(off)))
 
@@ -289,10 +311,11 @@ def _missed_by_block(block: Block, term: Term) -> int | None:
             continue
         rng = np.random.default_rng(i)
         probes = rng.standard_normal((len(inverse), _PROBES))
-        asked = factors.get(i, Total(len(inverse)))
-        answers = np.asarray(asked.matvec(probes), dtype=np.float64)
-        seen = np.asarray(asked.matvec(inverse @ (factor @ probes)), dtype=np.float64)
-        sizes = np.abs(answers) + 1e-3 * np.abs(asked.matvec(np.abs(probes)))
+        queries = factors.get(i, Total(len(inverse)))
+        cells = np.hstack([probes, inverse @ (factor @ probes), np.abs(probes)])
+        images = np.asarray(queries.matvec(cells), dtype=np.float64)
+        answers, seen, bulk = np.hsplit(images, 3)
+        sizes = np.abs(answers) + 1e-3 * np.abs(bulk)
         off = np.flatnonzero(np.abs(seen - answers).max(axis=1) > _LOST * sizes.max(axis=1))
         if off.size and i in factors:
             later = [factors[k].queries for k in term.attributes if k > i]

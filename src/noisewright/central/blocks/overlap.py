@@ -33,26 +33,26 @@ class Overlap:
                 precision = 1.0 / (deviation**2 * self._cells(table, part))
                 precisions.setdefault(part, []).append((number, precision))
         self.weights: dict[Table, list[tuple[int, float]]] = {}
-        for part, found in precisions.items():
-            total = sum(precision for _, precision in found)
-            self.weights[part] = [(number, precision / total) for number, precision in found]
+        for part, pairs in precisions.items():
+            total = sum(precision for _, precision in pairs)
+            self.weights[part] = [(number, precision / total) for number, precision in pairs]
 
-    def _cells(self, table: Table, kept: Table) -> int:
-        return prod(self.sizes[i] for i in table if i not in kept)
+    def _cells(self, table: Table, part: Table) -> int:
+        return prod(self.sizes[i] for i in table if i not in part)
 
     def component_variances(self, units: Sequence[float]) -> dict[Table, float]:
         """Variance scale of every interaction when a cell of table k has variance `units[k]`."""
         return {
-            part: sum(w**2 * units[k] * self._cells(self.tables[k], part) for k, w in found)
-            for part, found in self.weights.items()
+            part: sum(w**2 * units[k] * self._cells(self.tables[k], part) for k, w in pairs)
+            for part, pairs in self.weights.items()
         }
 
     def components(self, measured: Sequence[Array]) -> Components:
         """The estimate of every interaction, as a table over its attributes (and a batch)."""
         result: Components = {}
-        for part, found in self.weights.items():
+        for part, pairs in self.weights.items():
             total: FloatArray = np.zeros(())
-            for number, weight in found:
+            for number, weight in pairs:
                 table = self.tables[number]
                 values = measured[number]
                 shaped = values.reshape([self.sizes[i] for i in table] + list(values.shape[1:]))

@@ -2,9 +2,16 @@
 
 A strategy is written A = C·B with B an integer basis of the needed row space and only C is rounded,
 so least squares stays unbiased; sensitivity and reconstruction are then taken from the integers.
+
+Noise is drawn up to 2^40 grid steps, whatever the budget. Integer factors of more bits are closer
+to the real strategy, and the noise grows with them. So the bits that all factors of a block may
+have together depend on the noise that a budget asks for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor, log2
 
 import numpy as np
 
@@ -12,6 +19,10 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.errors import TooLarge
 from noisewright.workload import Identity, Prefix, Ranges, Total, Weighted, Workload
 from noisewright.workload.base import FloatArray
+from noisewright.workload.structure import Term
+
+USUAL_BITS = 36
+"""Bits of all factors together where a budget asks for noise of scale one."""
 
 _EXACT_ENTRIES = 64
 _AUGMENT = 0.01  # raises the squared sensitivity by 1e-4: far below what anyone can see
@@ -39,14 +50,10 @@ def integer_basis(workload: Workload) -> Integers | None:
         return np.ones((1, workload.cells), dtype=np.int64)
     if _full_rank(workload):
         return None
-    rows = _distinct_rows(workload)
+    rows = np.unique(workload.dense(), axis=0)
     if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
         return None
     return rows[_independent(rows)].astype(np.int64)
-
-
-def _distinct_rows(workload: Workload) -> FloatArray:
-    return np.unique(workload.dense(), axis=0)
 
 
 def _independent(rows: FloatArray) -> list[int]:
@@ -109,3 +116,27 @@ def _restore(column: FloatArray, exact: FloatArray, excess: float) -> None:
         excess += change
         if excess <= 0 and change < 0:
             return
+
+
+def grid_bits(unit_noise: float) -> int:
+    """Bits of all factors together for a budget whose noise has this scale at sensitivity one."""
+    return min(USUAL_BITS + 2, floor(USUAL_BITS - log2(unit_noise)))
+
+
+def bits_each(total: float, factors: int, most: int) -> int:
+    """Bits of every one of so many factors; at least three, that rounding says anything at all."""
+    return max(3, min(most, floor(total / max(1, factors))))
+
+
+def contrast_bits(total: int, terms: Sequence[Term], sizes: Sequence[int], most: int) -> int:
+    """Bits of contrasts over the largest terms: columns are longer than entries, shares small."""
+    spare = 6
+    bits = [
+        bits_each(
+            total - spare - sum(ceil(log2(sizes[i])) / 2 for i in term.attributes),
+            len(term.attributes),
+            most,
+        )
+        for term in terms
+    ]
+    return min(bits, default=most)

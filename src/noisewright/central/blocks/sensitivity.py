@@ -126,8 +126,8 @@ def pattern_distances(used: Sequence[int], block: Block, spans: Mapping[int, Spa
         for i, f in zip(block.attributes, block.factors, strict=True)
         if i in differs
     ]
-    found = _distance([span for span, _ in pairs], [differ for _, differ in pairs])
-    return np.broadcast_to(found, masks.shape)
+    distances = _distance([span for span, _ in pairs], [differ for _, differ in pairs])
+    return np.broadcast_to(distances, masks.shape)
 
 
 def _over_patterns(
@@ -164,11 +164,11 @@ def _over_counts(
             ways = np.ones(len(patterns))
             for column, kind in enumerate(kinds):
                 apart, alike = differing[column], key[column] - differing[column]
-                found = [
+                choices = [
                     comb(int(d), apart) * comb(members[kind] - int(d), alike)
                     for d in range(members[kind] + 1)
                 ]
-                ways *= np.array(found, dtype=np.float64)[patterns[:, column]]
+                ways *= np.array(choices, dtype=np.float64)[patterns[:, column]]
             chosen = [(k, d < differing[c]) for c, k in enumerate(kinds) for d in range(key[c])]
             distance = _distance([k for k, _ in chosen], [np.array([d]) for _, d in chosen])
             total += precision * ways * float(distance[0])
@@ -179,11 +179,11 @@ def _sorts(
     used: Sequence[int], blocks: Sequence[Block], spans: Mapping[int, Span]
 ) -> dict[int, Span] | None:
     """The one span of every attribute; None where they are too many or of several."""
-    found: dict[int, Span] = {}
+    result: dict[int, Span] = {}
     for block in blocks:
         for i, factor in zip(block.attributes, block.factors, strict=True):
-            if i in used and found.setdefault(i, spans[id(factor)]) != spans[id(factor)]:
+            if i in used and result.setdefault(i, spans[id(factor)]) != spans[id(factor)]:
                 return None
-    members = Counter(found.values())
+    members = Counter(result.values())
     work = prod(count + 1 for count in members.values()) * len(blocks)
-    return found if work <= _WORK else None
+    return result if work <= _WORK else None

@@ -28,7 +28,7 @@ def query_variances(
     strategy: BlockStrategy, terms: Sequence[Term], law: NoiseLaw
 ) -> list[FloatArray]:
     """Variance of every answer, term by term: independent blocks add up."""
-    return _with_noise(strategy, terms, [drawn.variance for drawn in strategy.laws(law)])
+    return _with_noise(strategy, terms, [noise.variance for noise in strategy.laws(law)])
 
 
 def _with_noise(
@@ -46,11 +46,11 @@ def _with_noise(
     quadratics = _Quadratics(strategy)
     if strategy.overlap is not None:
         components = strategy.overlap.component_variances([float(unit) for unit in units])
-        found = [_overlapping(term, components, quadratics) for term in terms]
+        plain = [_overlapping(term, components, quadratics) for term in terms]
     else:
-        found = [_term_variances(strategy, term, units, quadratics) for term in terms]
+        plain = [_term_variances(strategy, term, units, quadratics) for term in terms]
     # An answer that is free of noise has a variance of zero only up to rounding.
-    return [term.weight**2 * np.maximum(v, 0.0) for term, v in zip(terms, found, strict=True)]
+    return [term.weight**2 * np.maximum(v, 0.0) for term, v in zip(terms, plain, strict=True)]
 
 
 def unit_error(

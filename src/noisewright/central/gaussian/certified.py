@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from noisewright.central.blocks.grid import USUAL_BITS, contrast_bits
+from noisewright.central.blocks.quantise import USUAL_BITS, contrast_bits
 from noisewright.central.gaussian.product_bounds import lower_bound
 from noisewright.central.gaussian.product_designs import MixedDesign, compile_family, design
 from noisewright.central.problem import CentralProblem

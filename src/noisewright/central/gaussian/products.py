@@ -14,8 +14,7 @@ import numpy as np
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.grid import USUAL_BITS, bits_each
-from noisewright.central.blocks.quantise import quantise, small_integers
+from noisewright.central.blocks.quantise import USUAL_BITS, bits_each, quantise, small_integers
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.replaced import FREE_NOISE, PAIR_CELLS, contrasts_by_pairs
 from noisewright.central.problem import (
@@ -26,7 +25,7 @@ from noisewright.central.problem import (
     refuses_gaussian,
 )
 from noisewright.norm.factorization import without_offsets
-from noisewright.norm.factorize import factorize
+from noisewright.norm.factorize import Factorization, factorize
 from noisewright.workload import Workload
 from noisewright.workload.structure import Term
 
@@ -50,8 +49,14 @@ def product_strategy(
 ) -> Candidate:
     """The best linear strategy for a product of workloads: factor by factor, bounds multiplied."""
     factors = term.factors or ()
-    known = {f.text(): factorize(f, norm=norm, tolerance=_tolerance(f)) for f in factors}
-    solved = [known[factor.text()] for factor in factors]
+    solved: list[Factorization] = []
+    known: dict[str, Factorization] = {}
+    for i, factor in zip(term.attributes, factors, strict=True):
+        if (text := factor.text()) not in known:
+            # Small problems cost nothing: solved to where no printed digit changes.
+            tolerance = 1e-8 if sizes[i] <= _SMALL else 5e-7
+            known[text] = factorize(factor, norm=norm, tolerance=tolerance)
+        solved.append(known[text])
     real = [s.strategy.dense() for s in solved]
     inexact = sum(small_integers(strategy) is None for strategy in real)
     bits = bits_each(total_bits, inexact, _MOST_BITS)
@@ -66,11 +71,6 @@ def product_strategy(
     )
 
 
-def _tolerance(factor: Workload) -> float:
-    """Small problems cost nothing: solved to where no printed digit changes."""
-    return 1e-8 if factor.size <= _SMALL else 5e-7
-
-
 def replaced_product(
     term: Term, sizes: tuple[int, ...], norm: float, total_bits: int = USUAL_BITS
 ) -> Candidate:
@@ -81,8 +81,8 @@ def replaced_product(
         exact = _by_pairs(term, sizes, norm, total_bits)
     if exact is not None:
         shifted = without_offsets(factors[0])
-        asked = replace(term, inner=shifted, factors=(shifted,))
-        reached = unit_error(exact.strategy, [asked], norm, 2, "replace-one")
+        target = replace(term, inner=shifted, factors=(shifted,))
+        reached = unit_error(exact.strategy, [target], norm, 2, "replace-one")
         if reached <= _SETTLED * (exact.bound or 0.0):
             return exact
     strategy = product_strategy(term, sizes, norm, total_bits).strategy
@@ -136,7 +136,7 @@ def largest_factor(problem: CentralProblem) -> int:
     """Cells of the largest factor of a single product, or of the whole domain."""
     if not problem.single_product:
         return problem.workload.size
-    return max((f.size for f in problem.terms[0].factors or ()), default=1)
+    return max((problem.sizes[i] for i in problem.terms[0].attributes), default=1)
 
 
 def _slow(problem: CentralProblem) -> bool:
@@ -196,12 +196,10 @@ def _split(problem: CentralProblem) -> Proposal:
     errors = np.array([part.value for part in parts])
     queries = np.array([term.queries for term in terms], dtype=np.float64)
     powers = errors**2 if np.isinf(norm) else (queries * errors**norm) ** (2 / (norm + 2))
-    blocks = []
-    for part, share in zip(parts, powers / powers.sum(), strict=True):
-        (block,) = part.strategy.blocks
-        length = part.strategy.sensitivity(2, neighbours)
-        blocks.append(replace(block, noise=max(length, 1e-9) / float(np.sqrt(share))))
-    strategy = BlockStrategy(sizes, tuple(blocks), separate=True)
+    lengths = [max(part.strategy.sensitivity(2, neighbours), 1e-9) for part in parts]
+    noises = lengths / np.sqrt(powers / powers.sum())
+    pairs = zip(parts, noises.tolist(), strict=True)
+    strategy = BlockStrategy.of_parts([part.strategy.with_noise(noise) for part, noise in pairs])
     bounds = np.array([part.bound or 0.0 for part in parts])
     hardest = float((bounds * (queries / queries.sum()) ** (1 / norm)).max())
     return Candidate(

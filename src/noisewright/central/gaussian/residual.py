@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import JOINT_LIMIT, unit_error
@@ -106,15 +107,15 @@ def _replaced(start: Certified, terms: Sequence[Term], norm: float) -> Candidate
 
 def _replaced_strategy(mixed: MixedDesign) -> BlockStrategy:
     """The total for free, shares of the budget for what replaced people can change."""
-    whole = _strategy(mixed, np.ones(len(mixed.family.blocks))).blocks
-    places = [k for k, block in enumerate(whole) if block.attributes]
-    lengths = np.array([mixed.noise(whole[k].attributes, 1.0) ** 2 for k in places])
+    tables = mixed.family.blocks
+    places = [k for k, table in enumerate(tables) if table]
+    lengths = np.array([mixed.noise(tables[k], 1.0) ** 2 for k in places])
     gains = mixed.variances[places] / lengths
-    units = [Block(whole[k].attributes, whole[k].factors) for k in places]
+    units = [Block(tables[k], _contrasts(mixed, tables[k])) for k in places]
     precisions = replaced_precisions(units, gains)
     if precisions is None:
         precisions = np.sqrt(gains / lengths)
-    noises = np.full(len(whole), FREE_NOISE)
+    noises = np.full(len(tables), FREE_NOISE)
     noises[places] = 1 / np.sqrt(precisions)
     return _unit_scaled(_strategy(mixed, noises))
 
@@ -122,11 +123,7 @@ def _replaced_strategy(mixed: MixedDesign) -> BlockStrategy:
 def _unit_scaled(strategy: BlockStrategy) -> BlockStrategy:
     """Noise scaled to sensitivity one under replaced people, and hardly any on their number."""
     scale = strategy.sensitivity(2, "replace-one")
-    blocks = tuple(
-        replace(b, noise=b.noise * scale) if b.attributes else Block((), (), FREE_NOISE)
-        for b in strategy.blocks
-    )
-    return replace(strategy, blocks=blocks)
+    return strategy.with_total(scale, Block((), (), FREE_NOISE))
 
 
 def _counts(
@@ -166,10 +163,14 @@ def _frame_scale(mixed: MixedDesign, block: tuple[int, ...]) -> float:
 def _strategy(mixed: MixedDesign, noises: Sequence[float] | FloatArray) -> BlockStrategy:
     blocks = []
     for attributes, noise in zip(mixed.family.blocks, noises, strict=True):
-        factors = tuple(mixed.axis(i).contrasts for i in attributes)
+        factors = _contrasts(mixed, attributes)
         multiplier = fine_grid(factors)
         blocks.append(Block(attributes, factors, float(noise) * multiplier, multiplier))
     return BlockStrategy(mixed.family.sizes, tuple(blocks))
+
+
+def _contrasts(mixed: MixedDesign, attributes: tuple[int, ...]) -> tuple[Integers, ...]:
+    return tuple(mixed.axis(i).contrasts for i in attributes)
 
 
 def _refuses(problem: CentralProblem) -> str | None:

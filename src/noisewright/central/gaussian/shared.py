@@ -22,7 +22,7 @@ import numpy as np
 from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block, Table
 from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.blocks.grid import USUAL_BITS, bits_each
+from noisewright.central.blocks.quantise import USUAL_BITS, bits_each
 from noisewright.central.gaussian.certified import certified
 from noisewright.central.gaussian.product_designs import (
     Family,
@@ -286,8 +286,8 @@ def _refuses(problem: CentralProblem) -> str | None:
 def _plan(problem: CentralProblem) -> Proposal:
     start = problem.once(certified)
     bits = problem.grid_bits
-    found = shared_basis(problem.terms, start.design, problem.norm, start.bound, bits)
-    return found.proposal(problem)
+    candidate = shared_basis(problem.terms, start.design, problem.norm, start.bound, bits)
+    return candidate.proposal(problem)
 
 
 SHARED_BASIS = CentralMechanism(

@@ -17,7 +17,7 @@ from noisewright.central.problem import (
     refuses_laplace,
 )
 from noisewright.norm.factorization import without_offsets
-from noisewright.privacy.noise import SCALE_LIMIT
+from noisewright.privacy.rounding import SCALE_LIMIT
 
 _SMALL_DOMAIN = 512  # cells up to which whole tables and a dense strategy are both tried
 _SETTLED = 1.001  # of the bound: no other strategy could do visibly better

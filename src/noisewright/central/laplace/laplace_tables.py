@@ -57,7 +57,7 @@ def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 
         unit_error(strategy, terms, norm, 1),
         interaction_strategy(terms, sizes, norm).bound,
         L2_BOUND,
-        f"{len(strategy.blocks)} of {len(tables)} candidate tables measured",
+        f"{len(strategy.tables)} of {len(tables)} candidate tables measured",
     )
 
 

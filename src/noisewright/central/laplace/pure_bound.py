@@ -98,17 +98,14 @@ def nuclear_bound(scales: FloatArray, vectors: FloatArray) -> float:
     groups = np.arange(1.0, size + 1)
     sizes = _group_sizes(size)
     best = np.full(size, np.inf)
-    for count, factor in product(_cuts(size), _FACTORS if size <= _SMALL else _FACTORS[:1]):
+    cuts = sorted({round(count) for count in np.geomspace(1, size, _CUTS[size > _QUICK])})
+    for count, factor in product(cuts, _FACTORS if size <= _SMALL else _FACTORS[:1]):
         cut = np.maximum(scales, scales[min(count, len(scales)) - 1])
         weights = factor * np.sqrt(size / count) * cut / 2
         shares = _cell_shares(scales, vectors, weights, sizes, float(np.sqrt(count)))
         traces = np.cumsum(np.concatenate([weights, np.zeros(size - len(weights))]))
         best = np.minimum(best, traces + _shared_by(shares, sizes[0], groups))
     return float(best.max())
-
-
-def _cuts(size: int) -> list[int]:
-    return sorted({round(count) for count in np.geomspace(1, size, _CUTS[size > _QUICK])})
 
 
 def _group_sizes(size: int) -> tuple[Integers, Integers]:

@@ -196,8 +196,8 @@ def weighted_identity(
     `sizes` are the attributes whose product the cells are, where they are several; `starts` are
     tried besides the usual ones.
     """
-    tried = chain(starts, usual_starts(sizes or (gram.size,)))
-    value, rows = race(TotalVariance(gram), tried, gram.size)
+    candidates = chain(starts, usual_starts(sizes or (gram.size,)))
+    value, rows = race(TotalVariance(gram), candidates, gram.size)
     if value > gram.trace() * (1 - 1e-9):
         rows = rows[:0]
     return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])

@@ -203,7 +203,7 @@ def _joint(
     counted = {i: f.integers(1) for i, f in zip(term.attributes, factors, strict=True) if f.plain}
     others = [i for i in range(len(sizes)) if i not in searched]
     narrow = _product(as_one_axis(joint.workload), (joint.workload.size,), [joint], largest)
-    matrix = narrow.blocks[0].factors[0]
+    matrix = narrow.matrix
     for i in others:
         matrix = np.kron(matrix, counted.get(i, np.ones((1, sizes[i]), dtype=np.int64)))
     order = np.argsort([*searched, *others])
