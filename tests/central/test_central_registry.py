@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 
 import noisewright as nw
 from central import common_shift
+from noisewright.central.problem import CentralMechanism
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import FileFormatError, InvalidParameter
+from noisewright.planning import choice
 
 ASKED = ["prefix:6", "prefix:3*identity:2+identity:3*prefix:2", "marginals:2^3:2"]
 BUDGETS = [
@@ -72,3 +75,26 @@ def test_a_plan_of_no_known_kind_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="plans by common-shift cannot be kept"):
         plan.save(tmp_path / "plan.nw")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_slow_comes_last_and_is_not_asked_where_it_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times: list[str] = []
+    quick = CENTRAL["gaussian-strategy"]
+
+    def slow(name: str, refusal: str | None) -> CentralMechanism:
+        return replace(
+            quick,
+            name=name,
+            refuses=lambda _: refusal,
+            slow=lambda _: not times.append(f"{name} asked"),
+            plan=lambda problem: times.append(f"{name} planned") or quick.plan(problem),
+        )
+
+    entries = [slow("refusing", "never"), slow("slow", None), quick]
+    monkeypatch.setattr(choice, "CENTRAL", {entry.name: entry for entry in entries})
+    assert nw.plan("prefix:6", BUDGETS[1]).mechanism == quick.name
+    assert times == ["slow asked"]
+    assert nw.plan("prefix:6", BUDGETS[1], mechanism="slow").mechanism == "slow"
+    assert times[-1] == "slow planned"

@@ -226,3 +226,28 @@ def test_attributes_out_of_order_are_refused(attributes):
     factors = (np.eye(2, dtype=np.int64), np.array([[1, 3]], dtype=np.int64))
     with pytest.raises(InvalidParameter, match="in order"):
         Block(attributes, factors)
+
+
+def test_parts_side_by_side_keep_their_factors_and_take_other_noise() -> None:
+    first, second = (
+        BlockStrategy((3,), (Block((0,), (np.eye(3, dtype=np.int64) * k,)),)) for k in (1, 2)
+    )
+    np.testing.assert_array_equal(second.matrix, 2 * np.eye(3))
+    whole = BlockStrategy.of_parts([first.with_noise(2.0), second.with_noise(8.0)])
+    assert whole.separate
+    assert whole.measurements == 6
+    # One person moves the first by 1 over noise 2, the second by 2 over noise 8.
+    assert whole.sensitivity(1) == pytest.approx(1 / 2 + 2 / 8)
+    with pytest.raises(ValueError, match="values to unpack"):
+        _ = whole.matrix
+
+
+def test_the_number_of_people_is_measured_by_another_block() -> None:
+    strategy = residual_strategy()
+    free = strategy.with_total(3.0, Block((), (), 2.0**-20))
+    laws = dict(zip(strategy.tables, strategy.laws(LAW), strict=True))
+    for table, law in zip(free.tables, free.laws(LAW), strict=True):
+        expected = 3.0 * laws[table].scale if table else LAW.scale * 2.0**-20
+        assert law.scale == pytest.approx(expected)
+    alike = strategy.sensitivity(2, "replace-one") / 3.0
+    assert free.sensitivity(2, "replace-one") == pytest.approx(alike)
