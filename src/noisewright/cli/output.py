@@ -89,10 +89,12 @@ def print_table(
 
 
 def _cell(value: object) -> Text:
-    """Return a cell as plain text: labels such as [0, 18) are not markup."""
+    """Return a cell as plain text: labels such as [0, 18) are not markup, and NaN is no figure."""
     from rich.text import Text
 
-    return Text(f"{value:.6g}" if isinstance(value, float) else str(value))
+    if isinstance(value, float):
+        return Text("–" if value != value else f"{value:.6g}")
+    return Text(str(value))
 
 
 def print_answers(title: str, release: Release, caption: str) -> None:

@@ -156,7 +156,7 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
     forecast = plan.forecast()
     ratio = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the bound"
     rows = [
-        ("queries", f"{plan.workload.queries:,}"),
+        ("queries", f"{plan.queries:,}"),
         ("privacy", plan.privacy.text()),
         ("mechanism", plan.mechanism),
         ("root mean square error", f"{forecast.rmse:,.2f} people"),
@@ -176,7 +176,8 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
     if len(tables) > 1:
         of_people = all(table.unit == PEOPLE for table in plan.tables())
         title = "Expected error by table" + (", in people" if of_people else "")
-        print_table(title, ERRORS_BY_TABLE, tables)
+        note = "" if of_people else "– depends on how many people there are"
+        print_table(title, ERRORS_BY_TABLE, tables, note)
 
 
 def _plan_local(

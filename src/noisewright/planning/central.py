@@ -129,6 +129,13 @@ class CentralPlan(Shown):
         return plain_workload(self.workload)
 
     @property
+    def queries(self) -> int:
+        """Number of answers."""
+        if not isinstance(self.workload, Questions):
+            return self.workload.queries
+        return sum(statistic.queries for statistic in self.workload.statistics)
+
+    @property
     def counts_only(self) -> bool:
         """Whether every answer is a number of people."""
         return not isinstance(self.workload, Questions) or self.workload.counts_only
@@ -352,7 +359,7 @@ class CentralPlan(Shown):
             "strategy_hash": strategy_hash(self.method),
             "workload": self.workload.brief(),
             "domain": None if self.domain is None else self.domain.fingerprint,
-            "queries": self.workload.queries,
+            "queries": self.queries,
             "interval_level": LEVEL,
             "libraries": {"numpy": np.__version__},
             **self.method.record(),
@@ -380,7 +387,7 @@ class CentralPlan(Shown):
             "privacy": self.privacy.to_dict(),
             **forecast.summary(),
             "error": forecast.error,
-            "queries": self.workload.queries,
+            "queries": self.queries,
             "size": prod(self.sizes),
             **self.method.record(),
             "status": self.status,
@@ -398,7 +405,7 @@ class CentralPlan(Shown):
             ("workload", self.workload.brief()),
             ("mechanism", self.mechanism),
             ("privacy", self.privacy.text()),
-            ("queries", f"{self.workload.queries:,}"),
+            ("queries", f"{self.queries:,}"),
             ("cells", f"{prod(self.sizes):,}"),
         ]
 
