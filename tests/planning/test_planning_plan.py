@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import noisewright as nw
 from noisewright.central.blocks import block_mechanism
-from noisewright.errors import FileFormatError
+from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.privacy.budget import Privacy
 from oracles.plan_parts import read_parts, write_parts
 
@@ -115,6 +117,71 @@ def test_a_measurement_of_another_form_is_refused(tmp_path: Path) -> None:
         write_parts(file, header, {**arrays, name: forged})
         with pytest.raises(FileFormatError):
             nw.load(file)
+
+
+def test_steps_in_an_order_that_is_refused_are_refused_from_a_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "r.nwr"
+    plan = nw.plan("prefix:6", Privacy(rho=1, neighbours="replace-one"))
+    nw.post_process(plan.release(np.arange(6)), invariants={"[0..5]": 15}).save(file)
+    header, arrays = read_parts(file)
+    header["steps"] = header["steps"] * 2
+    write_parts(file, header, arrays)
+    with pytest.raises(nw.NoisewrightError, match="before other steps"):
+        nw.load(file)
+
+
+def test_a_plan_over_other_cells_than_the_schema_has_is_refused(tmp_path: Path) -> None:
+    """As many cells in another shape: tables of other people's cells would be added up."""
+    domain = nw.Domain([nw.Categorical("a", ["x", "y"]), nw.Categorical("b", ["p", "q", "r"])])
+    file = tmp_path / "p.nw"
+    nw.plan("marginals:2x3:<=2", Privacy(rho=1), domain=domain).save(file)
+    header, arrays = read_parts(file)
+    header["sizes"] = [3, 2]
+    write_parts(file, header, arrays)
+    with pytest.raises(nw.NoisewrightError):
+        nw.load(file)
+    plan = nw.plan("marginals:2x3:<=2", Privacy(rho=1), domain=domain)
+    with pytest.raises(InvalidParameter, match="schema's attributes"):
+        replace(plan, sizes=(3, 2))
+
+
+def test_a_plan_that_measures_less_than_it_asks_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "p.nw"
+    nw.plan_sums("age", [["sex"]], Privacy(rho=1), DOMAIN).save(file)
+    header, arrays = read_parts(file)
+    for member in header["strategy"]["members"]:
+        write_parts(file, {**header, "strategy": member, "bound": None}, arrays)
+        with pytest.raises(nw.NoisewrightError, match="plan again"):
+            nw.load(file)
+
+
+def test_several_plans_read_a_stream_once() -> None:
+    questions = [
+        nw.Workload.from_spec({"queries": [{"marginal": [name]}]}, DOMAIN)
+        for name in ("sex", "age")
+    ]
+    together = nw.plan_together(questions, Privacy(rho=100))
+    table = pa.table({"sex": ["F"] * 60 + ["M"] * 40, "age": [10] * 30 + [90] * 70})
+    stream = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+    first, second = together.release(stream)
+    np.testing.assert_allclose(first.answers, [60, 40], atol=5)
+    np.testing.assert_allclose(second.answers, [30, 70], atol=5)
+
+
+def test_squares_and_sums_of_many_people_fit_a_word() -> None:
+    from noisewright.workload.measures import _LARGEST_ROOT
+
+    assert _LARGEST_ROOT**2 * 2**31 <= 2**63
+
+
+def test_plans_for_other_neighbours_than_they_say_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "t.nw"
+    nw.plan_together(["prefix:8", "identity:8"], Privacy(rho=1)).save(file)
+    header, arrays = read_parts(file)
+    header["privacy"]["neighbours"] = "replace-one"
+    write_parts(file, header, arrays)
+    with pytest.raises(FileFormatError, match="more than the budget"):
+        nw.load(file)
 
 
 def test_plans_that_spend_more_together_than_they_say_are_refused(tmp_path: Path) -> None:

@@ -72,11 +72,15 @@ class CentralPlan(Shown):
     known_accuracy: Accuracy | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Bounds of what is summed follow from the schema: a file that states others is refused."""
+        """Cells and bounds follow from the schema: a file that states others is refused."""
         asked = self.workload.measures if isinstance(self.workload, Questions) else (COUNT,)
-        if not {table.measure for table in self.method.tables} <= set(asked):
+        if {table.measure for table in self.method.tables} != set(asked):
             raise InvalidParameter(
                 "measure", self.mechanism, "is not what the questions sum", "plan again"
+            )
+        if self.domain is not None and self.sizes != self.domain.shape:
+            raise InvalidParameter(
+                "sizes", self.sizes, "are not those of the schema's attributes", "plan again"
             )
 
     @property
@@ -256,19 +260,28 @@ class CentralPlan(Shown):
         return self._release(data, counter, None)
 
     def _release(self, data: Data, counter: Counter | None, source: ByteSource | None) -> Release:
+        self.check_usable()
+        return self.release_counts(self.counts(data, counter), source)
+
+    def check_usable(self) -> None:
+        """Whatever a forged plan fails at, it fails at before anybody's data are read."""
         with refusing("the plan cannot answer its own queries; plan again"):
-            # Whatever a forged plan fails at, it fails at before anybody's data are read.
             _ = self._record
-        measurement = self.method.measure(self.counts(data, counter), source)
+
+    def release_counts(self, counts: Counts, source: ByteSource | None = None) -> Release:
+        """Release exact tables that were counted before; only tests pass a source."""
+        measurement = self.method.measure(counts, source)
         release = Release(self, measurement, (), fresh_name(), _now())
         warn_of(self.contradictions(measurement))
         return release
 
-    def counts(self, data: Data, counter: Counter | None = None) -> Counts:
-        """The exact tables that the mechanism measures: as private as the data."""
+    def counts(
+        self, data: Data, counter: Counter | None = None, tables: Sequence[Table] | None = None
+    ) -> Counts:
+        """The exact tables that the mechanism measures (or others): as private as the data."""
         if self.domain is not None:
             self.domain.require_reviewed()  # its labels are published, whatever the data's form
-        tables = self.method.tables
+        tables = self.method.tables if tables is None else tables
         if is_histogram(data):
             return self._from_histogram(data, tables)
         if self.domain is None:

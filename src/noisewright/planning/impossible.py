@@ -112,7 +112,7 @@ def warn_of(record: Mapping[str, Any] | None) -> None:
             "take these cells for empty and are biased by those people, beyond the stated errors; "
             "correct `impossible` in the schema",
             DeclarationWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -29,7 +29,7 @@ from noisewright.planning.central import CentralPlan
 from noisewright.planning.counting import Counter
 from noisewright.planning.local import LocalPlan, Reading
 from noisewright.planning.plan import Plan
-from noisewright.planning.postprocess import Steps, check_steps
+from noisewright.planning.postprocess import Steps, check_order, check_steps
 from noisewright.planning.release import Release
 from noisewright.planning.stream import StreamPlan, plan_stream
 from noisewright.planning.together import Together
@@ -293,8 +293,9 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
     def content(self, arrays: Arrays) -> Release:
         """The release again: its answers are worked out anew."""
         plan = self.plan.content(arrays)
-        for steps in self.steps:
+        for number, steps in enumerate(self.steps):
             check_steps(plan, steps)
+            check_order(self.steps[:number], steps)
         measurement = self.measurement.content(arrays, plan.method)
         return Release(plan, measurement, self.steps, self.identity, self.time)
 

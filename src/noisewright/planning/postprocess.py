@@ -137,7 +137,7 @@ def apply_steps(release: Release, steps: Steps) -> Release:
             "estimates take `non_negative` themselves",
         )
     check_steps(release.plan, steps)
-    _check_order(release, steps)
+    check_order(release.steps, steps)
     result = replace(release, steps=(*release.steps, steps))
     _ = result.intervals  # whatever cannot be done is refused here
     return result
@@ -242,13 +242,13 @@ def _holding(
     return np.minimum(lower, answers), np.maximum(upper, answers)
 
 
-def _check_order(release: Release, steps: Steps) -> None:
+def check_order(earlier: Sequence[Steps], steps: Steps) -> None:
     """Steps after steps: fitted answers are no longer unbiased, and those left out are gone."""
-    if any(step.suppress is not None for step in release.steps):
+    if any(step.suppress is not None for step in earlier):
         raise InvalidParameter(
             "release", "suppressed", "has answers left out", "take other steps before suppressing"
         )
-    if steps.invariants and release.steps:
+    if steps.invariants and earlier:
         raise InvalidParameter(
             "invariants",
             list(steps.invariants),

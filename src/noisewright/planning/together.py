@@ -17,7 +17,7 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import error_norm, plan_central
-from noisewright.planning.counting import Counter, Data
+from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.planning.plan import Forecast, Plan
 from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
@@ -50,8 +50,10 @@ class Together(Shown):
         """Whether the noise of all plans together keeps the promise."""
         budget = splittable(self.privacy)
         promise = self.spend.promise()
+        if promise.neighbours != self.privacy.neighbours:
+            return False
         if budget.rho is not None:
-            return promise.rho is not None and promise.rho <= budget.rho * (1 + 1e-9)
+            return promise.rho is not None and promise.rho <= budget.rho
         return promise.kind == "pure" and (promise.epsilon or inf) <= (budget.epsilon or 0.0)
 
     def forecast(self) -> Forecast:
@@ -65,8 +67,22 @@ class Together(Shown):
         )
 
     def release(self, data: Data, *, counter: Counter | None = None) -> tuple[Release, ...]:
-        """Release every plan from the same table; each call spends the whole budget."""
-        return tuple(plan.release(data, counter=counter) for plan in self.plans)
+        """Release every plan from the same table; each call spends the whole budget.
+
+        A table is read once for all of them: a stream is gone after it, and a file may change.
+        """
+        for plan in self.plans:
+            plan.check_usable()
+        if is_histogram(data):
+            return tuple(plan.release(data) for plan in self.plans)
+        domains = {plan.domain and plan.domain.fingerprint for plan in self.plans}
+        if len(domains) > 1:
+            raise InvalidParameter(
+                "plans", len(domains), "must share one schema to be released from one table"
+            )
+        tables = dict.fromkeys(table for plan in self.plans for table in plan.method.tables)
+        counts = self.plans[0].counts(data, counter, list(tables))
+        return tuple(plan.release_counts(counts) for plan in self.plans)
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""

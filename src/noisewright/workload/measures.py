@@ -16,7 +16,7 @@ from noisewright.workload.tensor import Array
 Integers = npt.NDArray[np.int64]
 
 
-_LARGEST_ROOT = 2**20  # of the width in units: squares of many people still fit a word
+_LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
 
 
 class _Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="measure"):
