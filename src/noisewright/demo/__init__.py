@@ -44,15 +44,15 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
     names = ("people.csv", "schema.yaml", "queries.yaml", "plan.nw", "answers.csv", "report.html")
     files = {name: folder / name for name in names}
     _write_inputs(files)
-    asked = read_questions(questions(), domain())
-    made = api.plan(asked, privacy)
-    made.save(files["plan.nw"])
-    released = made.release(str(files["people.csv"]))
+    workload = read_questions(questions(), domain())
+    plan = api.plan(workload, privacy)
+    plan.save(files["plan.nw"])
+    released = plan.release(str(files["people.csv"]))
     released.write(files["answers.csv"])
-    truth = _truth(asked, files["people.csv"])
+    truth = _truth(workload, files["people.csv"])
     title = "50,000 synthetic people, answered privately"
     write_text(files["report.html"], page(released, truth, title))
-    return Demonstration(made, released, files)
+    return Demonstration(plan, released, files)
 
 
 def _write_inputs(files: dict[str, Path]) -> None:
@@ -61,10 +61,10 @@ def _write_inputs(files: dict[str, Path]) -> None:
     write_text(files["queries.yaml"], questions())
 
 
-def _truth(asked: Questions, table: Path) -> FloatArray:
+def _truth(workload: Questions, table: Path) -> FloatArray:
     """The exact answers: allowed here alone, because these people do not exist."""
-    terms = asked.plain_terms()
-    subsets = [tuple(asked.domain.names[i] for i in term.attributes) for term in terms]
-    counted = DuckDBCounter().marginals(str(table), asked.domain, subsets)
+    terms = workload.plain_terms()
+    subsets = [tuple(workload.domain.names[i] for i in term.attributes) for term in terms]
+    counted = DuckDBCounter().marginals(str(table), workload.domain, subsets)
     pairs = zip(terms, counted, strict=True)
     return np.concatenate([term.answers(counts.astype(np.float64)) for term, counts in pairs])

@@ -74,9 +74,9 @@ def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> np
     for digit in digits[1:]:
         if not tied.size:
             break
-        drawn = np.frombuffer(source.bytes(tied.size), dtype=np.uint8)
-        result[tied] = drawn < digit
-        tied = tied[drawn == digit]
+        octets = np.frombuffer(source.bytes(tied.size), dtype=np.uint8)
+        result[tied] = octets < digit
+        tied = tied[octets == digit]
     return result
 
 

@@ -64,7 +64,7 @@ def stored(
     if array is None:
         raise FileFormatError(f"the array {name!r} is missing")
     fits = len(array.shape) == len(shape) and all(
-        wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True)
+        extent in (None, length) for extent, length in zip(shape, array.shape, strict=True)
     )
     if array.dtype != np.dtype(dtype) or not fits:
         raise FileFormatError(

@@ -142,14 +142,13 @@ def _columns(
     """Yield the number of rows of a batch and the columns of the attributes named."""
     domain.require_reviewed()
     attributes = [domain[name] for name in dict.fromkeys(names)]
-    wanted = [attribute.name for attribute in attributes]
     storages = {attribute.name: attribute.storage for attribute in attributes}
     with closing(connect()) as connection:
         table = open_table(connection, source, storages)
-        table.require(wanted)
+        table.require(list(storages))
         typed = [_typed(table, attribute) for attribute in attributes]
         for batch in _batches(table, typed or ["TRUE"]):
-            yield batch.num_rows, dict(zip(wanted, batch.columns, strict=False))
+            yield batch.num_rows, dict(zip(storages, batch.columns, strict=False))
 
 
 def _batches(table: Table, expressions: list[str]) -> Iterator[pa.RecordBatch]:

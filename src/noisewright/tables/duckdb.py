@@ -82,8 +82,8 @@ def open_table(
     `storages` says, where known, which columns are wanted and how they will be read: it helps to
     read a CSV header, and columns of Python objects, which have no type of their own.
     """
-    wanted = storages or {}
-    names = tuple(wanted)
+    known = storages or {}
+    names = tuple(known)
     if isinstance(source, duckdb.DuckDBPyRelation):
         return Table(source, tuple(source.columns), "the relation")
     if isinstance(source, str | Path):
@@ -93,7 +93,7 @@ def open_table(
         if not all(isinstance(path, str | Path) and Path(path).suffix for path in source):
             raise InvalidParameter("table", type(source).__name__, "must be a list of paths alone")
         return _open_files(connection, [p for path in source for p in _expand(path)], names)
-    return _from_arrow(connection, _to_arrow(connection, source, wanted), names)
+    return _from_arrow(connection, _to_arrow(connection, source, known), names)
 
 
 def _expand(path: str | Path) -> list[Path]:
@@ -182,11 +182,11 @@ def _first_record(path: Path, delimiter: str) -> list[str]:
 
 
 def _to_arrow(
-    connection: duckdb.DuckDBPyConnection, source: Source, wanted: Mapping[str, Storage]
+    connection: duckdb.DuckDBPyConnection, source: Source, storages: Mapping[str, Storage]
 ) -> pa.Table:
     # Conversions fail in many ways, all of which quote cells, or names that may be a record.
     table = withheld(
-        lambda: _converted(connection, source, wanted),
+        lambda: _converted(connection, source, storages),
         Exception,
         DomainError(
             "the table cannot be converted; its columns must have different names of text and be "
@@ -204,7 +204,7 @@ def _to_arrow(
 
 
 def _converted(
-    connection: duckdb.DuckDBPyConnection, source: Source, wanted: Mapping[str, Storage]
+    connection: duckdb.DuckDBPyConnection, source: Source, storages: Mapping[str, Storage]
 ) -> pa.Table | None:
     """Return the source as an Arrow table, or None where it is no table."""
     if isinstance(source, pa.RecordBatch):
@@ -219,23 +219,23 @@ def _converted(
     frame = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
     if not isinstance(frame, nw.DataFrame):
         return None
-    known = [name for name in frame.columns if name in wanted] or list(frame.columns)
+    known = [name for name in frame.columns if name in storages] or list(frame.columns)
     columns = {}
     for name in known:
         objects = python_objects(frame[name])
         if objects is None:
             columns[name] = frame[name].to_arrow()
         else:
-            columns[name] = read_objects(connection, objects, wanted.get(name, "text"))
+            columns[name] = read_objects(connection, objects, storages.get(name, "text"))
     return pa.table(columns)
 
 
 def _from_arrow(
-    connection: duckdb.DuckDBPyConnection, table: pa.Table, wanted: Sequence[str]
+    connection: duckdb.DuckDBPyConnection, table: pa.Table, known: Sequence[str]
 ) -> Table:
     names = tuple(table.column_names)
     columns = [
-        readable(column) if name in wanted or not wanted else column
+        readable(column) if name in known or not known else column
         for name, column in zip(names, table.columns, strict=True)
     ]
     # DuckDB renames columns that differ in case alone; give it names that cannot clash.

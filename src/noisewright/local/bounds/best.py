@@ -56,5 +56,5 @@ def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
     """The highest floor over distributions tried, or None where trying them would take long."""
     if not 2 <= workload.size <= _PRIOR_CELLS:
         return None
-    tried = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
-    return max(tried, key=lambda bound: bound.variance)
+    bounds = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
+    return max(bounds, key=lambda bound: bound.variance)

@@ -61,8 +61,8 @@ class OrderedBound:
         m = m - m.mean(axis=1)[:, None]
         values, vectors = np.linalg.eigh((m + m.T) / 2)
         values = lowered(values, float(np.diagonal(self.gram).max()))
-        kept = values > 0
-        return np.asarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
+        support = values > 0
+        return np.asarray(np.sqrt(values[support])[:, None] * vectors[:, support].T)
 
     # --- the proof ----------------------------------------------------------------------------
 

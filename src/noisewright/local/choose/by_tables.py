@@ -34,14 +34,14 @@ def _plan(problem: LocalProblem) -> Strategy:
     return _parts(problem, problem.workload)
 
 
-def _parts(problem: LocalProblem, asked: Questions) -> Parts:
+def _parts(problem: LocalProblem, questions: Questions) -> Parts:
     from noisewright.local.choose.candidates import candidates  # it reads the list that has this
 
-    sizes = asked.domain.shape
-    tables = _by_table(asked, sizes)
+    sizes = questions.domain.shape
+    tables = _by_table(questions, sizes)
     if not 2 <= len(tables) <= _MOST_TABLES:
         raise NoisewrightError(f"{len(tables)} tables are asked, not 2 to {_MOST_TABLES}")
-    grams = table_grams(asked, sizes)
+    grams = table_grams(questions, sizes)
     known: dict[str, IndexStrategy] = {}
     components, costs = [], []
     for table, workload in tables.items():
@@ -57,10 +57,10 @@ def _parts(problem: LocalProblem, asked: Questions) -> Parts:
     return Parts.of(sizes, tuple(tables), tuple(components), shares / shares.sum())
 
 
-def _by_table(asked: Questions, sizes: tuple[int, ...]) -> dict[Block, Workload]:
+def _by_table(questions: Questions, sizes: tuple[int, ...]) -> dict[Block, Workload]:
     """What is asked of every table, as one workload on its cells."""
     by_table: dict[Block, list[Workload]] = {}
-    for term in terms(asked, sizes):
+    for term in terms(questions, sizes):
         if term.attributes:
             plain = term.inner if term.weight == 1.0 else Weighted(term.weight, term.inner)
             by_table.setdefault(term.attributes, []).append(plain)

@@ -81,17 +81,17 @@ def _known(mechanism: str) -> LocalMechanism:
 
 
 def compare_local(
-    asked: Workload,
+    workload: Workload,
     privacy: Privacy,
     domain: Domain | None = None,
     alpha: float = ALPHA,
     **search: object,
 ) -> list[LocalComparison]:
     """All local mechanisms, fewest people first; those that do not apply come last."""
-    asked = narrowed(asked)
-    checked_domain(asked, domain)
-    problem = LocalProblem.of(asked, privacy, Search.of(search))
-    epsilon, bound = problem.epsilon, even_bound(asked, problem.epsilon)
+    workload = narrowed(workload)
+    checked_domain(workload, domain)
+    problem = LocalProblem.of(workload, privacy, Search.of(search))
+    epsilon, bound = problem.epsilon, even_bound(workload, problem.epsilon)
     return [
         LocalComparison(c.mechanism, epsilon, seconds=c.seconds, refusal=c.refusal)
         if c.analysis is None
@@ -100,32 +100,32 @@ def compare_local(
     ]
 
 
-def narrowed(asked: Workload) -> Workload:
+def narrowed(workload: Workload) -> Workload:
     """Questions over the attributes they ask about: what nobody asks, no report needs to hold."""
-    if not isinstance(asked, Questions):
-        return asked
-    if not asked.counts_only:
+    if not isinstance(workload, Questions):
+        return workload
+    if not workload.counts_only:
         raise InvalidParameter(
             "queries",
-            [s.name for s in asked.statistics if not isinstance(s, Counts)],
+            [s.name for s in workload.statistics if not isinstance(s, Counts)],
             "ask for more than counts, which needs a curator",
             "ask for a histogram or CDF of the number instead",
         )
-    return asked.narrowed()
+    return workload.narrowed()
 
 
-def checked_domain(asked: Workload, domain: Domain | None) -> Domain | None:
+def checked_domain(workload: Workload, domain: Domain | None) -> Domain | None:
     """The domain of a workload, reviewed and of its size; None where its cells have no meaning."""
-    check_cells(asked.size)
-    domain = asked.domain if isinstance(asked, Questions) else domain
+    check_cells(workload.size)
+    domain = workload.domain if isinstance(workload, Questions) else domain
     if domain is None:
         return None
     domain.require_reviewed()
-    if asked.size != domain.size:
+    if workload.size != domain.size:
         raise InvalidParameter(
             "workload",
-            asked.brief(),
-            f"has {asked.size} cells where the domain has {domain.size}",
+            workload.brief(),
+            f"has {workload.size} cells where the domain has {domain.size}",
             "match the workload's size to the domain",
         )
     return domain

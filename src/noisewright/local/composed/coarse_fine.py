@@ -23,8 +23,6 @@ from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 
-ComplexArray = NDArray[np.complex128]
-
 
 @dataclass(frozen=True)
 class Bins:
@@ -187,9 +185,9 @@ class Sandwich:
         return np.asarray(boxed[(first[None, :] - np.arange(bins.cells)[:, None]) % bins.cells])
 
 
-def full_spectrum(kept: FloatArray, cells: int) -> FloatArray:
+def full_spectrum(half: FloatArray, cells: int) -> FloatArray:
     """An even spectrum over all frequencies, from its first half."""
-    return np.concatenate([kept, kept[1 : (cells + 1) // 2][::-1]])
+    return np.concatenate([half, half[1 : (cells + 1) // 2][::-1]])
 
 
 def sandwich(
@@ -299,11 +297,11 @@ class CoarseFine(Mixture):
     def _variances_on(self, known: Decomposition) -> FloatArray:
         group = Translations((self.size,))
         coarse, fine, first, second = self._parts
-        found = sandwich(self._bins, second * self._spectrum, first * self._centred_coarse, known)
-        result = first * self._bins.spread(coarse.energy(found.on_bins()))
-        between = found.between[: len(group.counts)] * group.counts
+        product = sandwich(self._bins, second * self._spectrum, first * self._centred_coarse, known)
+        result = first * self._bins.spread(coarse.energy(product.on_bins()))
+        between = product.between[: len(group.counts)] * group.counts
         result += second * float(between[1:] @ self._spectrum[1:])
-        energies = [found.on_translates(values) for values in fine.families[0].values]
+        energies = [product.on_translates(values) for values in fine.families[0].values]
         silent = np.zeros(fine.outputs - fine.starts[-1])
         result += second * fine.expectation(np.concatenate([*energies, silent]))
         weights = known.eigenvalues * group.counts

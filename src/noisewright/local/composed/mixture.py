@@ -160,11 +160,11 @@ class Mixture(DrawnComponent):
     ) -> Self:
         """Components with weights as fractions; those with no weight are left out."""
         whole = whole_weights(weights)
-        kept = [i for i, w in enumerate(whole) if w > 0]
+        support = [i for i, w in enumerate(whole) if w > 0]
         return cls(
-            tuple(components[i] for i in kept),
-            tuple(coarsenings[i] for i in kept),
-            tuple(whole[i] for i in kept),
+            tuple(components[i] for i in support),
+            tuple(coarsenings[i] for i in support),
+            tuple(whole[i] for i in support),
         )
 
     @property

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.information import Information, UnformedInformation
 from noisewright.local.composed.mixture import DrawnComponent, restored_parts
-from noisewright.local.composed.table_strategy import TableStrategy, drawn_tables
+from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
 from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
@@ -35,7 +33,7 @@ _DENSE_ENTRIES = 2**26
 
 
 @dataclass(frozen=True, eq=False)
-class Parts(TableStrategy, DrawnComponent):
+class Parts(ManyTables, DrawnComponent):
     """Draw one of `tables`, and report the person's cell of it by that table's component."""
 
     sizes: tuple[int, ...]
@@ -69,20 +67,6 @@ class Parts(TableStrategy, DrawnComponent):
         """Tables drawn with these shares."""
         return cls(sizes, tables, components, tuple(whole_weights(shares)))
 
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        """Number of cells of the whole domain."""
-        return prod(self.sizes)
-
-    @property
-    def by_tables(self) -> bool:
-        """Always: nothing over the whole domain is formed."""
-        return True
-
-    def cells(self, block: Block) -> int:
-        """Number of cells of a table."""
-        return prod(self.sizes[i] for i in block)
-
     def express(self, nodes: Nodes) -> int:
         pairs = zip(self.components, self.tables, strict=True)
         seen = [
@@ -92,11 +76,6 @@ class Parts(TableStrategy, DrawnComponent):
         return nodes.draw(self.weights, seen)
 
     # --- estimates ----------------------------------------------------------------------------
-
-    @property
-    def information(self) -> Information:
-        """Never formed."""
-        return UnformedInformation(self.size)
 
     def reaches(self, attributes: Block) -> bool:
         """Whether the table has a component of its own; the number of people is known."""
@@ -108,12 +87,12 @@ class Parts(TableStrategy, DrawnComponent):
 
     def interactions(self, tally: IntArray, people: int) -> FloatArray:
         """The number of people, then all estimated tables."""
-        found = [np.array([float(people)])]
+        blocks = [np.array([float(people)])]
         for index, component in enumerate(self.components):
             part = tally[self.starts[index] : self.starts[index + 1]]
             held = component.estimate(part, int(part.sum())) / self._chances[index]
-            found.append(held - held.mean() + people / component.size)
-        return np.concatenate(found)
+            blocks.append(held - held.mean() + people / component.size)
+        return np.concatenate(blocks)
 
     def table(self, interactions: FloatArray, attributes: Block) -> FloatArray:
         """Estimated counts of one table."""
@@ -140,8 +119,8 @@ class Parts(TableStrategy, DrawnComponent):
         no attribute or their components treat all cells alike.
         """
         worst, mean = 0.0, 0.0
-        asked = table_grams(workload, self.sizes)
-        for table, gram in asked.items():
+        grams = table_grams(workload, self.sizes)
+        for table, gram in grams.items():
             index = self.tables.index(table)
             moments, squares = person_moments(self.components[index], gram)
             added = moments / self._chances[index] - squares
@@ -167,12 +146,12 @@ def centred(matrix: FloatArray) -> FloatArray:
 
 def table_grams(workload: Workload, sizes: tuple[int, ...]) -> dict[Block, FloatArray]:
     """P G P for what is asked of every table; the total, which is known, is left out."""
-    found: dict[Block, FloatArray] = {}
+    grams: dict[Block, FloatArray] = {}
     for term in terms(workload, sizes):
         if term.attributes:
             own = term.weight**2 * table_gram(term.inner).dense()
-            found[term.attributes] = found.get(term.attributes, 0.0) + own
-    return {table: centred(gram) for table, gram in found.items()}
+            grams[term.attributes] = grams.get(term.attributes, 0.0) + own
+    return {table: centred(gram) for table, gram in grams.items()}
 
 
 def person_moments(component: IndexStrategy, gram: FloatArray) -> tuple[FloatArray, FloatArray]:

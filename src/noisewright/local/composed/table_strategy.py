@@ -13,6 +13,7 @@ from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, agreeing_tables
 from noisewright.estimate.nonnegative import project_to_total
 from noisewright.local.analysis.grams import without_offsets
+from noisewright.local.analysis.information import Information, UnformedInformation
 from noisewright.local.randomizer.routers import Axes, Draw
 from noisewright.local.randomizer.specification import Place
 from noisewright.local.randomizer.whole_numbers import numbers
@@ -78,6 +79,29 @@ class TableStrategy(Strategy):
         return TableData.even(self, workload, people).variances()
 
 
+class ManyTables(TableStrategy):
+    """Some tables of a domain over which nothing is formed: its information is known by them."""
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Number of cells of the whole domain."""
+        return prod(self.sizes)
+
+    @property
+    def by_tables(self) -> bool:
+        """Always: nothing over the whole domain is formed."""
+        return True
+
+    def cells(self, block: Block) -> int:
+        """Number of cells of a table."""
+        return prod(self.sizes[i] for i in block)
+
+    @property
+    def information(self) -> Information:
+        """Never formed."""
+        return UnformedInformation(self.size)
+
+
 def drawn_tables(
     place: Place, sizes: tuple[int, ...]
 ) -> tuple[tuple[Block, ...], list[Place], tuple[int, ...]]:
@@ -106,16 +130,18 @@ class TableData:
         cls, strategy: TableStrategy, workload: Workload, tally: IntArray, people: int
     ) -> TableData:
         """Unbiased estimates from the statistics of all reports."""
-        asked = tuple(terms(workload, strategy.sizes))
+        queries = tuple(terms(workload, strategy.sizes))
         parts = strategy.interactions(tally, people)
-        return cls(strategy, asked, people, {b: strategy.table(parts, b) for b in _blocks(asked)})
+        return cls(
+            strategy, queries, people, {b: strategy.table(parts, b) for b in _blocks(queries)}
+        )
 
     @classmethod
     def even(cls, strategy: TableStrategy, workload: Workload, people: int) -> TableData:
         """People spread evenly over the cells."""
-        asked = tuple(terms(workload, strategy.sizes))
-        cells = {b: prod(strategy.sizes[i] for i in b) for b in _blocks(asked)}
-        return cls(strategy, asked, people, {b: np.full(n, people / n) for b, n in cells.items()})
+        queries = tuple(terms(workload, strategy.sizes))
+        cells = {b: prod(strategy.sizes[i] for i in b) for b in _blocks(queries)}
+        return cls(strategy, queries, people, {b: np.full(n, people / n) for b, n in cells.items()})
 
     def likely(self) -> TableData:
         """The same without negative counts, each table on its own."""
@@ -124,8 +150,8 @@ class TableData:
 
     def answers(self) -> FloatArray:
         """Answers from the tables."""
-        found = [term.answers(self.tables[term.attributes]) for term in self.terms]
-        return np.concatenate(found).astype(np.float64)
+        pieces = [term.answers(self.tables[term.attributes]) for term in self.terms]
+        return np.concatenate(pieces).astype(np.float64)
 
     def variances(self) -> FloatArray:
         """Variance of every answer at these counts."""
@@ -144,18 +170,20 @@ class TableData:
             block = term.attributes
             if len(self.tables[block]) > _LARGEST_COVARIANCE:
                 raise TooLarge(f"covariances of {len(self.tables[block])} cells take long")
-            found = [self.strategy.table_covariance(block, self.people, x) for x in counts(block)]
-            asked = without_offsets(term.inner)
-            tried = [asked.row_quadratics(covariance) for covariance in found]
-            pieces.append(term.weight**2 * np.max(tried, axis=0))
+            covariances = [
+                self.strategy.table_covariance(block, self.people, x) for x in counts(block)
+            ]
+            queries = without_offsets(term.inner)
+            quadratics = [queries.row_quadratics(covariance) for covariance in covariances]
+            pieces.append(term.weight**2 * np.max(quadratics, axis=0))
         return np.concatenate(pieces)
 
     def sampling_variances(self) -> FloatArray:
         """What the drawing of these people from a large population adds to each variance."""
         pieces = []
         for term in self.terms:
-            x, asked = self.tables[term.attributes], without_offsets(term.inner)
-            squares = asked.row_squares(x) - asked.matvec(x) ** 2 / self.people
+            x, queries = self.tables[term.attributes], without_offsets(term.inner)
+            squares = queries.row_squares(x) - queries.matvec(x) ** 2 / self.people
             pieces.append(term.weight**2 * squares)
         return np.concatenate(pieces)
 
@@ -170,5 +198,5 @@ class TableData:
         return replace(self, tables=agreeing_tables(self.strategy.sizes, self.tables, std, total))
 
 
-def _blocks(asked: tuple[Term, ...]) -> list[Block]:
-    return list(dict.fromkeys(term.attributes for term in asked))
+def _blocks(queries: tuple[Term, ...]) -> list[Block]:
+    return list(dict.fromkeys(term.attributes for term in queries))

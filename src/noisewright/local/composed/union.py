@@ -17,8 +17,7 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
-from noisewright.local.analysis.information import Information, UnformedInformation
-from noisewright.local.composed.table_strategy import TableStrategy, drawn_tables
+from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
 from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
 from noisewright.local.histogram.response import RandomizedResponse
@@ -49,7 +48,7 @@ def table_oracle(cells: int, epsilon: float) -> Oracle:
 
 
 @dataclass(frozen=True, eq=False)
-class Union(TableStrategy, IndexStrategy):
+class Union(ManyTables, IndexStrategy):
     """Draw one of `tables`, and report the person's cell of it by a histogram mechanism."""
 
     sizes: tuple[int, ...]
@@ -69,20 +68,6 @@ class Union(TableStrategy, IndexStrategy):
             if min(sizes[i] for i in table) < 2 or self.cells(table) > _LARGEST_TABLE:
                 rule = f"must have two values an attribute, and at most {_LARGEST_TABLE} cells"
                 raise InvalidParameter("tables", table, rule)
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        """Number of cells of the whole domain."""
-        return prod(self.sizes)
-
-    @property
-    def by_tables(self) -> bool:
-        """Always: nothing over the whole domain is formed."""
-        return True
-
-    def cells(self, block: Block) -> int:
-        """Number of cells of a table."""
-        return prod(self.sizes[i] for i in block)
 
     @cached_property
     def _oracles(self) -> dict[int, Oracle]:
@@ -129,11 +114,6 @@ class Union(TableStrategy, IndexStrategy):
             offsets[block] = total
             total += self.cells(block)
         return offsets
-
-    @property
-    def information(self) -> Information:
-        """Known by its eigenvalues κ_T, never formed."""
-        return UnformedInformation(self.size)
 
     def reaches(self, attributes: Block) -> bool:
         """Whether some component holds each interaction of the table."""

@@ -103,9 +103,9 @@ class LocalHashing(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrat
     def _law(self) -> tuple[float, float, float, float]:
         """Chances of the true and of one other hash value, of two and of three cells colliding."""
         truth = self.threshold / WORD
-        g, drawn = self.buckets, self.functions - 1
-        two = (self.functions // g - 1) / drawn
-        three = max(self.functions // g**2 - 1, 0) / drawn
+        g, others = self.buckets, self.functions - 1
+        two = (self.functions // g - 1) / others
+        three = max(self.functions // g**2 - 1, 0) / others
         return truth, (1 - truth) / (g - 1), two, three
 
     @cached_property

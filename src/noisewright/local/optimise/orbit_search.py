@@ -119,8 +119,8 @@ def generate_orbits(
     for round_ in range(rounds):
         pool = _distinct(pool)
         means = classes.mean(orbit_information(problem.group, pool, problem.epsilon))
-        kept, shares, value = _pruned(means, classes.weights, effort.orbits(n))
-        pool, means = pool[kept], means[kept]
+        rows, shares, value = _pruned(means, classes.weights, effort.orbits(n))
+        pool, means = pool[rows], means[rows]
         stalled = 0 if value < best * (1 - 1e-4) else stalled + 1
         best = min(best, value)
         control.keep("orbits", lambda pool=pool: {"patterns": pool})  # type: ignore[misc]
@@ -201,14 +201,14 @@ def _pruned(
     order = order[shares[order] > 1e-7]
     limit = min(information.shape[1] + 1, largest)
     while limit < len(order):
-        kept = np.sort(order[:limit])
-        if (information[kept].max(axis=0) > 0).all():
-            fewer, fewer_value = best_shares(information[kept], weights)
+        rows = np.sort(order[:limit])
+        if (information[rows].max(axis=0) > 0).all():
+            fewer, fewer_value = best_shares(information[rows], weights)
             if fewer_value <= value * (1 + _PRUNING_LOSS) or 2 * limit > largest:
-                return kept, fewer, fewer_value
+                return rows, fewer, fewer_value
         limit *= 2
-    kept = np.sort(order)
-    return kept, shares[kept] / shares[kept].sum(), value
+    rows = np.sort(order)
+    return rows, shares[rows] / shares[rows].sum(), value
 
 
 def _written_out(
@@ -247,9 +247,9 @@ def _reweighted(problem: SymmetricProblem, orbits: Orbits) -> Orbits:
     if not np.isfinite(before):
         return orbits
     shares, _ = best_shares(orbits.information[:, needed], problem.weights[needed])
-    kept = shares > 1e-4 / len(shares)
-    trimmed = shares[kept] / shares[kept].sum()
-    result = Orbits(problem.group, orbits.patterns[kept], trimmed, orbits.epsilon)
+    support = shares > 1e-4 / len(shares)
+    trimmed = shares[support] / shares[support].sum()
+    result = Orbits(problem.group, orbits.patterns[support], trimmed, orbits.epsilon)
     return result if problem.value(result.eigenvalues) < before else orbits
 
 

@@ -99,10 +99,10 @@ class FineProblem:
         return spectrum + self.workload.ramp * float((ramp_vector(n) ** 2).mean())
 
 
-def bins_for(cells: int, wanted: int) -> int:
+def bins_for(cells: int, target: int) -> int:
     """The divisor of `cells` nearest, by ratio, to the wanted number of bins."""
-    divisors = [d for d in range(1, min(cells, 4 * wanted) + 1) if cells % d == 0]
-    return min(divisors, key=lambda d: abs(np.log(d / wanted)))
+    divisors = [d for d in range(1, min(cells, 4 * target) + 1) if cells % d == 0]
+    return min(divisors, key=lambda d: abs(np.log(d / target)))
 
 
 def search_ordered(
@@ -193,10 +193,10 @@ def _mixed(
     counts = orbits.group.counts
     w = np.append(share * orbits.shares, 1.0 - share)
     for _ in range(_MIXING_STEPS):
-        found = sandwich(problem.bins, w[:-1] @ information, w[-1] * coarse, problem.workload)
-        gains = found.on_characters()[: len(counts)] * counts
+        product = sandwich(problem.bins, w[:-1] @ information, w[-1] * coarse, problem.workload)
+        gains = product.on_characters()[: len(counts)] * counts
         gains[0] = 0.0
-        worth = np.append(information @ gains, float((found.on_bins() * coarse).sum()))
+        worth = np.append(information @ gains, float((product.on_bins() * coarse).sum()))
         # No worth is negative, but differences of large numbers may come out so.
         w = w * np.sqrt(np.maximum(worth, 1e-6 * np.abs(worth).max()))
         w[:-1] = np.maximum(w[:-1], _LEAST_FINE / len(w) * w.sum())
@@ -216,9 +216,9 @@ def _coarse_step(problem: FineProblem, orbits: Orbits, design: Design, share: fl
         full_spectrum(share * orbits.eigenvalues, bins.cells),
         np.zeros((bins.bins, bins.bins)),
     )
-    found = Sandwich(plain, full_spectrum(problem.workload.eigenvalues, bins.cells), 0.0)
-    seen = bins.sums(plain.solve(found.ramp_vector))
-    target = found.between_bins + problem.workload.ramp * np.outer(seen, seen)
+    product = Sandwich(plain, full_spectrum(problem.workload.eigenvalues, bins.cells), 0.0)
+    seen = bins.sums(plain.solve(product.ramp_vector))
+    target = product.between_bins + problem.workload.ramp * np.outer(seen, seen)
     filled = plain.gathered + np.trace(plain.gathered) / bins.bins**2
     known = np.linalg.inv(filled)
     centre = np.eye(bins.bins) - 1.0 / bins.bins

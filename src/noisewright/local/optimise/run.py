@@ -60,10 +60,10 @@ def optimise(
     question = fingerprint(task.gram, *steering)
     folder = default_folder() if chosen.cache is True else Path(str(chosen.cache))
     cache = Cache(folder) if chosen.cache else None
-    kept = None if cache is None else cache.load(question)
-    value = None if kept is None else _value(task, kept[0])
-    if kept is not None and value is not None:
-        return _result(task, *kept, value, Status.CACHED, control)
+    entry = None if cache is None else cache.load(question)
+    value = None if entry is None else _value(task, entry[0])
+    if entry is not None and value is not None:
+        return _result(task, *entry, value, Status.CACHED, control)
     state = None
     if chosen.checkpoint is not None:
         checkpoint = Checkpoint(Path(chosen.checkpoint), question)
@@ -156,21 +156,23 @@ def _for_norm(
 ) -> Optimised:
     """The best strategy met while weights and strategy are found in turn."""
     task = Task.of(workload, epsilon, "average", chosen.prior)
-    asked, norm = task.workload, chosen.norm
-    if asked is None:
+    queries, norm = task.workload, chosen.norm
+    if queries is None:
         raise InvalidParameter("norm", norm, "needs the queries themselves", "give the workload")
     limit = None if chosen.time_limit is None else chosen.time_limit / 15
-    effort = chosen.effort if asked.size <= _QUICK_SIZE else "low"
+    effort = chosen.effort if queries.size <= _QUICK_SIZE else "low"
     quick = replace(chosen, norm=2.0, time_limit=limit, effort=effort)
-    weights, plain = np.ones(asked.queries), without_offsets(asked)
+    weights, plain = np.ones(queries.queries), without_offsets(queries)
     met: list[tuple[float, FloatArray, Optimised]] = []
     for step in range(_ROUNDS + 1):
         if step == _ROUNDS:  # once more, as hard as was asked, where it was best
             quick = replace(quick, time_limit=limit and 2 * limit, effort=chosen.effort)
             weights = min(met, key=lambda one: one[0])[1]
-        result = optimise(asked, epsilon, query_weights=weights, structure=structure, **vars(quick))
+        result = optimise(
+            queries, epsilon, query_weights=weights, structure=structure, **vars(quick)
+        )
         variances = np.maximum(result.strategy.query_variances(plain, task.start_prior), 0.0)
-        met.append((asked.queries * mean_error(variances, norm / 2), weights, result))
+        met.append((queries.queries * mean_error(variances, norm / 2), weights, result))
         weights = _answered(weights, variances, norm, step)
     value, _, best = min(met, key=lambda one: one[0])
     highest = max((result for _, _, result in met), key=lambda result: result.lower_bound)

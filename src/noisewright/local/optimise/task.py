@@ -52,7 +52,7 @@ class Task:
             raise InvalidParameter(
                 "objective", objective, f"must be one of {', '.join(OBJECTIVES)}", "try 'worst'"
             )
-        asked: Workload | None = None
+        listed: Workload | None = None
         if isinstance(workload, Gram):
             gram = workload
             if query_weights is not None:
@@ -65,7 +65,7 @@ class Task:
                 else Explicit(np.asarray(workload, dtype=np.float64))
             )
             if query_weights is None:
-                asked, gram = queries, table_gram(queries)
+                listed, gram = queries, table_gram(queries)
             else:
                 gram = weighted_gram(queries, np.asarray(query_weights, dtype=np.float64))
         checked = None
@@ -73,7 +73,7 @@ class Task:
             checked = check_prior(np.asarray(prior, dtype=np.float64), gram.size)
             objective = "prior"
         unit, gram = normalised(gram)
-        return cls(asked, gram, check_epsilon(epsilon), objective, checked, unit)
+        return cls(listed, gram, check_epsilon(epsilon), objective, checked, unit)
 
     @property
     def size(self) -> int:
@@ -111,11 +111,11 @@ class Task:
 
     def reached(self, strategy: Strategy) -> bool:
         """Whether all queries are answered, also those that vanish beside others in the Gram."""
-        asked = self.workload
-        if asked is None or asked.queries * asked.size > _BLOCK_ENTRIES:
+        workload = self.workload
+        if workload is None or workload.queries * workload.size > _BLOCK_ENTRIES:
             return True
         try:
-            strategy.check_reach(without_offsets(asked) if strategy.lists_cells else asked)
+            strategy.check_reach(without_offsets(workload) if strategy.lists_cells else workload)
         except OutOfReach:
             return False
         return True

@@ -102,17 +102,17 @@ class Sampler:
             people = groups[0] if len(groups) == 1 else np.concatenate(groups)
             node = self._nodes[place]
             if isinstance(node, Draw):
-                drawn = self._drawn[place](len(people), source)
-                result[people] += self._starts[place][drawn]
-                for index, members in grouped(drawn):
+                choices = self._drawn[place](len(people), source)
+                result[people] += self._starts[place][choices]
+                for index, members in grouped(choices):
                     waiting.setdefault(node.of[index], []).append(people[members])
                 continue
             if isinstance(node, View):
                 cells[people] = seen(node.through, cells[people])
             elif isinstance(node, Project):
-                drawn = self._drawn[place](len(people), source)
-                result[people] += drawn * self._shapes[node.of].outcomes
-                vectors = self._listed[place][drawn] if node.listed else drawn
+                choices = self._drawn[place](len(people), source)
+                result[people] += choices * self._shapes[node.of].outcomes
+                vectors = self._listed[place][choices] if node.listed else choices
                 cells[people] = hashed(node.base, vectors, cells[people])
             else:
                 # What a law reports of anything but its own cells, its ratio says nothing about.
@@ -208,8 +208,8 @@ def _(law: Favour) -> Outcomes:
         own = np.flatnonzero(inside)
         result = np.empty(len(cells), dtype=np.int64)
         for members, of_own in ((own, True), (np.flatnonzero(~inside), False)):
-            drawn = integers_below(owner.own if of_own else others, len(members), source)
-            result[members] = rank(cells[members], drawn, of_own)
+            ranks = integers_below(owner.own if of_own else others, len(members), source)
+            result[members] = rank(cells[members], ranks, of_own)
         return result
 
     return draw

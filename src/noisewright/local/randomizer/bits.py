@@ -60,16 +60,16 @@ class PatternTable:
     def draw(self, count: int, source: ByteSource) -> Packed:
         """`count` bytes of independent bits."""
         words = np.frombuffer(source.bytes(2 * count), dtype="<u2")
-        found = np.take(self.lookup, words)  # three times as quick as indexing by small numbers
-        result = found.astype(np.uint8)
-        pending = np.flatnonzero(found < 0)
+        patterns = np.take(self.lookup, words)  # three times as quick as indexing by small numbers
+        result = patterns.astype(np.uint8)
+        pending = np.flatnonzero(patterns < 0)
         if pending.size:
             result[pending] = self._refined(words[pending], source)
         return result
 
     def _refined(self, prefixes: npt.NDArray[np.uint16], source: ByteSource) -> Packed:
-        drawn = np.frombuffer(source.bytes(8 * len(prefixes)), dtype="<u8")
-        full = prefixes.astype(np.uint64) << np.uint64(48) | drawn >> np.uint64(16)
+        digits = np.frombuffer(source.bytes(8 * len(prefixes)), dtype="<u8")
+        full = prefixes.astype(np.uint64) << np.uint64(48) | digits >> np.uint64(16)
         above = np.searchsorted(self._words, full, side="right")
         on_edge = np.flatnonzero(np.searchsorted(self._words, full, side="left") != above)
         result = above.astype(np.uint8)
@@ -94,8 +94,8 @@ def bernoulli_rows(
 ) -> Packed:
     """Rows of independent bits, each with chance exactly threshold/2^64; spare bits are zero."""
     width = -(-bits // 8)
-    drawn = pattern_table(threshold).draw(rows * width, source or SystemSource())
-    packed = drawn.reshape(rows, width)
+    flat = pattern_table(threshold).draw(rows * width, source or SystemSource())
+    packed = flat.reshape(rows, width)
     spare = 8 * width - bits
     if spare:
         packed[:, -1] &= np.uint8(0xFF << spare & 0xFF)
@@ -129,8 +129,8 @@ def uniform_sets(cells: int, sizes: IntArray, source: ByteSource | None = None) 
     source = source or SystemSource()
     # The chance is the same for all blocks of a collection, so that its table is made once.
     share = _aim(int(sizes.max()) / cells, cells)
-    drawn = bernoulli_rows(int(share * 2.0**64), len(sizes), cells, source)
-    packed[:, : drawn.shape[1]] = drawn
+    rows = bernoulli_rows(int(share * 2.0**64), len(sizes), cells, source)
+    packed[:, : rows.shape[1]] = rows
     surplus = np.bitwise_count(packed).sum(axis=1, dtype=np.int64) - sizes
     # Others to add are members of the complement to remove.
     full = np.packbits(np.arange(8 * width) < cells)
@@ -161,8 +161,8 @@ def _remove_uniform(packed: Packed, times: IntArray, source: ByteSource) -> None
     row = np.flatnonzero(times)
     left, base = times[row].astype(np.int32), row * packed.shape[1]
     while left.size:
-        drawn = source.bytes(_ROUNDS * left.size * np.dtype(word).itemsize)
-        words = np.frombuffer(drawn, dtype=word).reshape(_ROUNDS, -1) & word(places - 1)
+        randomness = source.bytes(_ROUNDS * left.size * np.dtype(word).itemsize)
+        words = np.frombuffer(randomness, dtype=word).reshape(_ROUNDS, -1) & word(places - 1)
         masks = np.uint8(128) >> (words & word(7)).astype(np.uint8)
         for place, mask in zip(words >> word(3), masks, strict=True):
             at = base + place

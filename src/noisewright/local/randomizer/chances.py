@@ -73,11 +73,11 @@ def _chances(specification: Specification, place: int, start: int, stop: int) ->
         return np.concatenate(pieces)
     if isinstance(node, Project):
         own = _chances(specification, node.of, 0, specification.shapes[node.of].outcomes)
-        drawn, number = np.divmod(np.arange(start, stop), len(own))
+        index, number = np.divmod(np.arange(start, stop), len(own))
         chance = 1.0 / (node.base**node.digits - 1)
         weights = np.array([w / WORD for w in numbers(node.weights)]) if node.weights else None
-        vectors = np.array(node.listed)[drawn] if node.listed else drawn
-        each = np.where(drawn == 0, 0.0, chance) if weights is None else weights[drawn]
+        vectors = np.array(node.listed)[index] if node.listed else index
+        each = np.where(index == 0, 0.0, chance) if weights is None else weights[index]
         hashes = hashed(node.base, vectors[:, None], np.arange(cells)[None, :])
         return np.asarray(own[number[:, None], hashes] * each[:, None])
     return law_chances(node, start, stop)

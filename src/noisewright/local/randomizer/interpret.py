@@ -56,9 +56,9 @@ class Choices:
             return 0
         bits = (bound - 1).bit_length()
         while True:
-            drawn = int.from_bytes(self.source.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
-            if drawn < bound:
-                return drawn
+            number = int.from_bytes(self.source.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
+            if number < bound:
+                return number
 
 
 def interpret(specification: Specification, value: int, source: ByteSource | None = None) -> bytes:
@@ -83,8 +83,8 @@ def report(specification: Specification, value: int, choices: Choices) -> bytes:
         elif isinstance(node, View):
             cell, place = seen(node.through, cell), node.of
         elif isinstance(node, Project):
-            drawn, vector = _vector(node, choices)
-            number += drawn * specification.shapes[node.of].outcomes
+            row, vector = _vector(node, choices)
+            number += row * specification.shapes[node.of].outcomes
             cell, place = hashed(node, vector, cell), node.of
         else:
             own, payload = _outcome(node, cell, choices)
@@ -201,11 +201,11 @@ def _difference(sizes: Sequence[int], cell: int, shift: int) -> int:
 def _subset(law: Subset, cell: int, choices: Choices) -> bytes:
     """The true cell or not, then a uniform set of the others by Floyd's method."""
     inside = choices.chance(int(law.threshold))
-    others, wanted = law.cells - 1, law.size - inside
+    others, count = law.cells - 1, law.size - inside
     chosen: set[int] = set()
-    for last in range(others - wanted, others):
-        drawn = choices.below(last + 1)
-        chosen.add(last if drawn in chosen else drawn)
+    for last in range(others - count, others):
+        pick = choices.below(last + 1)
+        chosen.add(last if pick in chosen else pick)
     return _bits([v + (v >= cell) for v in chosen] + [cell] * inside, law.cells)
 
 
@@ -222,8 +222,8 @@ def _bits(cells: Sequence[int], count: int) -> bytes:
 
 def _noise(law: Grid, choices: Choices) -> Sequence[int]:
     if law.law == "rounded-gaussian":
-        drawn: list[int] = rounded_gaussian(law.spread, law.coordinates, choices.source).tolist()
-        return drawn
+        noise: list[int] = rounded_gaussian(law.spread, law.coordinates, choices.source).tolist()
+        return noise
     p, q = law.spread.numerator, law.spread.denominator
     return [_laplace(p, q, choices) for _ in range(law.coordinates)]
 

@@ -172,8 +172,8 @@ class Aggregate(Shown):
         if self.groups == 1:
             parts = [reports]
         else:
-            drawn = uniform_integers(self.groups, len(reports), source)
-            parts = [reports[drawn == g] for g in range(self.groups)]
+            groups = uniform_integers(self.groups, len(reports), source)
+            parts = [reports[groups == g] for g in range(self.groups)]
         for group, part in enumerate(parts):
             if len(part):
                 self._add(group, collector.tally(part), len(part))

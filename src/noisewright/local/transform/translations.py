@@ -81,9 +81,9 @@ class Translations:
         full = fft.irfftn(spectrum.reshape(-1, *self.shape), s=self.sizes, axes=axes)
         return np.asarray(full.reshape(len(spectrum), -1))
 
-    def everywhere(self, kept: FloatArray) -> FloatArray:
+    def everywhere(self, half: FloatArray) -> FloatArray:
         """Eigenvalues at all characters, as a tensor, from those at the kept ones."""
-        tensor = kept.reshape(self.shape)
+        tensor = half.reshape(self.shape)
         rest = self.sizes[-1] - self.shape[-1]
         if not rest:
             return tensor

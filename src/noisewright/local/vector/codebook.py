@@ -121,14 +121,14 @@ def unit_vectors(workload: Workload) -> IntArray:
 
 def directions(coordinates: int, count: int) -> IntArray:
     """Gaussian directions on a grid, from a fixed public seed; plans store them."""
-    drawn = np.random.default_rng(_SEED).standard_normal((count, coordinates))
-    return np.rint(drawn * _DIRECTION_STEPS).astype(np.int64)
+    normals = np.random.default_rng(_SEED).standard_normal((count, coordinates))
+    return np.rint(normals * _DIRECTION_STEPS).astype(np.int64)
 
 
 def _count(coordinates: int, size: int) -> int:
     """Enough directions to see every coordinate well, within the memory of a small machine."""
-    wanted = min(max(16 * coordinates, _FEWEST), _MOST)
-    return int(max(4 * coordinates, min(wanted, 2**23 // size)))
+    count = min(max(16 * coordinates, _FEWEST), _MOST)
+    return int(max(4 * coordinates, min(count, 2**23 // size)))
 
 
 def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:

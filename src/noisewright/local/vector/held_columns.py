@@ -44,15 +44,15 @@ def factor_columns(workload: Workload) -> FloatArray:
     centred = columns - columns.mean(axis=1, keepdims=True)
     # An orthonormal basis of what the columns span: fewer coordinates, same distances.
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    kept = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    if not kept.any() or values[-1] <= 1e-20 * float(np.abs(columns).max()) ** 2:
+    support = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
+    if not support.any() or values[-1] <= 1e-20 * float(np.abs(columns).max()) ** 2:
         raise InvalidParameter(
             "workload",
             workload.brief(),
             "asks for totals only, which follow from the number of people",
             "ask for something that differs between people",
         )
-    result = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    result = np.sqrt(values[support])[:, None] * vectors[:, support].T
     result.setflags(write=False)
     return np.asarray(result)
 
@@ -63,8 +63,8 @@ def _fourth_root(workload: Workload) -> FloatArray:
     m -= m.mean(axis=0)
     m -= m.mean(axis=1)[:, None]
     values, vectors = np.linalg.eigh((m + m.T) / 2)
-    kept = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
-    return np.asarray(values[kept, None] ** 0.25 * vectors[:, kept].T)
+    support = values > 1e-12 * max(values[-1], np.finfo(float).tiny)
+    return np.asarray(values[support, None] ** 0.25 * vectors[:, support].T)
 
 
 def whole_columns(columns: FloatArray, largest: float, resolution: int = RESOLUTION) -> IntArray:

@@ -187,14 +187,14 @@ def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:
     check_epsilon(epsilon)
     check_dense(workload.size)
     gram = table_gram(workload)
-    found = []
+    strategies = []
     for columns in _l1_choices(workload):
         largest = largest_distance(columns, 1)
         if largest > 0:
             strategy = VectorStrategy(whole_columns(columns, largest), epsilon)
             if strategy.information.full_rank or _reaches(strategy, workload):
-                found.append(strategy)
-    return min(found, key=lambda strategy: strategy.worst_variance(gram))
+                strategies.append(strategy)
+    return min(strategies, key=lambda strategy: strategy.worst_variance(gram))
 
 
 def _l1_choices(workload: Workload) -> list[FloatArray]:
