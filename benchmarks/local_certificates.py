@@ -9,7 +9,7 @@ import sys
 import time
 
 import noisewright as nw
-from noisewright.local.bounds.best import best_bound
+from noisewright.local.bounds.trace import best_bound
 from noisewright.local.choose.cost import ALPHA
 
 

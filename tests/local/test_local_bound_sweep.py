@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.best import floors
-from noisewright.local.bounds.trace import prior_bound
+from noisewright.local.bounds.trace import floors, prior_bound
 from noisewright.planning.local_make import plan_local
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.best import best_bound, floors
 from noisewright.local.bounds.delsarte import SchemeBound, scheme_of
 from noisewright.local.bounds.rearrangement import OrderedBound
-from noisewright.local.bounds.trace import lower_bound, off_the_total
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.bounds.trace import best_bound, floors, lower_bound, off_the_total
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
 

@@ -16,7 +16,7 @@ from noisewright.local.composed.tree import (
     has_closed_form,
     interval_products,
 )
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.workload import workload
 
 

@@ -17,8 +17,7 @@ from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightErr
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import Union
-from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.randomizer import batch

@@ -11,11 +11,11 @@ import pytest
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import Nothing, table_gram, without_offsets
-from noisewright.local.bounds import best
+from noisewright.local.bounds import trace
 from noisewright.local.bounds.trace import LowerBound, lower_bound, optimised_prior
 from noisewright.local.choose.cost import LocalComparison
 from noisewright.local.fixedpoint import exponential
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.optimise.run import optimise
 from noisewright.local.transform.fourier import fourier
 from noisewright.planning.local_make import plan_local
@@ -25,7 +25,7 @@ from noisewright.workload.atoms import Explicit
 
 
 def floors(asked, epsilon):
-    return {bound.name: bound.variance for bound in best.floors(asked, epsilon, table_gram(asked))}
+    return {bound.name: bound.variance for bound in trace.floors(asked, epsilon, table_gram(asked))}
 
 
 @pytest.mark.parametrize("constant", [1.0, 1e7, -1e8])

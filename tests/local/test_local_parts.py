@@ -12,7 +12,7 @@ from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.composed.parts import Parts
 from noisewright.local.fixedpoint import WORD
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.storage import pack, unpack
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.workload import Identity, Prefix, Stack, Weighted, kron

@@ -15,7 +15,7 @@ from local.strategies import SMALL, SeededSource
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.local.composed.mixture import Coarsening, Mixture
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.reports.aggregate import REASONS, Aggregate
 from noisewright.local.reports.exchange import as_arrow

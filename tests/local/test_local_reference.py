@@ -12,8 +12,7 @@ import pytest
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.trace import lower_bound
-from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload

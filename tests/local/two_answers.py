@@ -6,7 +6,7 @@ Its only purpose is to show that a mechanism is one file and one line of the reg
 from __future__ import annotations
 
 from noisewright.local.composed.mixture import Coarsening, Mixture
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.mechanism import LocalMechanism
 
 

@@ -18,8 +18,7 @@ from noisewright.local.composed.coarse_fine import CoarseFine
 from noisewright.local.composed.mixture import Coarsening
 from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import union
-from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
+from noisewright.local.histogram.sets import ListedSubsets, RandomizedResponse, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.storage import HOMES

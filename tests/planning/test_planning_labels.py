@@ -10,7 +10,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.storage import pack
 from noisewright.local.vector.noisy_columns import VectorStrategy
 from noisewright.planning.plan_files import load

@@ -10,7 +10,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.choose.candidates import compare_local
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import write_reports

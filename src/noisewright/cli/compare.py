@@ -94,7 +94,7 @@ def _compare_local(
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
-    from noisewright.local.bounds.best import best_bound
+    from noisewright.local.bounds.trace import best_bound
     from noisewright.local.choose.candidates import narrowed
     from noisewright.report.comparison import draw_comparison
     from noisewright.solution import BoundClass

@@ -69,7 +69,13 @@ def norm(
         check_chart(chart)
     results: list[Factorization] | list[ApproximateNorm]
     if entrywise is not None:
-        results = _approximated(workloads, entrywise, shift, tolerance)
+        from noisewright.norm.approximate import TOLERANCE, approximate_norm
+
+        stop = TOLERANCE if tolerance is None else tolerance
+        with progress("approximating"):
+            results = [
+                approximate_norm(w, entrywise, shift=shift, tolerance=stop) for w in workloads
+            ]
     elif shift:
         raise InvalidParameter("shift", True, "needs --entrywise", "add --entrywise 0.1, say")
     else:
@@ -103,18 +109,6 @@ def _factorized(
                 factorize(text, exponent, neighbours=neighbours, tolerance=stop, progress=show)
             )
     return results
-
-
-def _approximated(
-    workloads: tuple[str, ...], entrywise: float, shift: bool, tolerance: float | None
-) -> list[ApproximateNorm]:
-    from noisewright.norm.approximate import TOLERANCE, approximate_norm
-
-    stop = TOLERANCE if tolerance is None else tolerance
-    with progress("approximating"):
-        return [
-            approximate_norm(text, entrywise, shift=shift, tolerance=stop) for text in workloads
-        ]
 
 
 def _exponent(result: Factorization | ApproximateNorm) -> float:

@@ -11,7 +11,7 @@ from noisewright.cli.options import json_option
 from noisewright.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from noisewright.domain import Attribute, Domain
+    from noisewright.domain import Domain
 
 
 @click.group()
@@ -69,7 +69,9 @@ def show(file: Path, as_json: bool) -> None:
 
     domain = Domain.from_yaml(file)
     if as_json:
-        print_json(_summary(domain) | {"attributes": [_details(a) for a in domain]})
+        names = ("name", "kind", "size", "outside", "missing", "labels")
+        details = [{name: getattr(attribute, name) for name in names} for attribute in domain]
+        print_json(_summary(domain) | {"attributes": details})
         return
     state = "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
     print_table(
@@ -94,17 +96,6 @@ def _summary(domain: Domain) -> dict[str, object]:
     }
 
 
-def _details(attribute: Attribute) -> dict[str, object]:
-    return {
-        "name": attribute.name,
-        "kind": attribute.kind,
-        "size": attribute.size,
-        "outside": attribute.outside,
-        "missing": attribute.missing,
-        "labels": attribute.labels,
-    }
-
-
-def _some(labels: tuple[str, ...], most: int = 6) -> str:
-    shown = labels if len(labels) <= most else (*labels[: most - 2], "…", labels[-1])
+def _some(labels: tuple[str, ...]) -> str:
+    shown = labels if len(labels) <= 6 else (*labels[:4], "…", labels[-1])
     return ", ".join(shown)

@@ -43,7 +43,9 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
         raise InvalidParameter("output", str(output), rule, "choose another folder") from None
     names = ("people.csv", "schema.yaml", "queries.yaml", "plan.nw", "answers.csv", "report.html")
     files = {name: folder / name for name in names}
-    _write_inputs(files)
+    write_table(files["people.csv"], people())
+    write_text(files["schema.yaml"], domain().to_yaml())
+    write_text(files["queries.yaml"], questions())
     workload = read_questions(questions(), domain())
     plan = api.plan(workload, privacy)
     plan.save(files["plan.nw"])
@@ -53,12 +55,6 @@ def run(output: str | Path, privacy: Privacy) -> Demonstration:
     title = "50,000 synthetic people, answered privately"
     write_text(files["report.html"], page(released, truth, title))
     return Demonstration(plan, released, files)
-
-
-def _write_inputs(files: dict[str, Path]) -> None:
-    write_table(files["people.csv"], people())
-    write_text(files["schema.yaml"], domain().to_yaml())
-    write_text(files["queries.yaml"], questions())
 
 
 def _truth(workload: Questions, table: Path) -> FloatArray:

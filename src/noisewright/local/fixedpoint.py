@@ -118,8 +118,8 @@ def categorical(
     return np.searchsorted(cumulative, words, side="right").astype(np.int64)
 
 
-def whole_weights(weights: npt.ArrayLike, unit: int = WORD) -> list[int]:
-    """Weights as whole numbers that sum to `unit` exactly, each within one of its share."""
+def whole_weights(weights: npt.ArrayLike) -> list[int]:
+    """Weights as whole numbers that sum to 2^64 exactly, each within one of its share."""
     values = np.asarray(weights, dtype=np.float64)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all() or values.min() < 0:
         raise InvalidParameter("weights", values.shape, "must be finite, >= 0 and not empty")
@@ -134,7 +134,7 @@ def whole_weights(weights: npt.ArrayLike, unit: int = WORD) -> list[int]:
     cumulative, sums, whole = 0, 0, []
     for value in exact:
         cumulative += value
-        upto = cumulative * unit // total
+        upto = cumulative * WORD // total
         whole.append(upto - sums)
         sums = upto
     return whole

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from noisewright.local.choose import by_tables
 from noisewright.local.composed import hierarchical
-from noisewright.local.histogram import hashing, response, sets, unary
+from noisewright.local.histogram import hashing, sets, unary
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.optimise import optimised
 from noisewright.local.transform import fourier, hadamard
@@ -16,11 +16,11 @@ from noisewright.local.vector import codebook, noisy_columns
 MECHANISMS: dict[str, LocalMechanism] = {
     entry.name: entry
     for entry in (
-        response.ENTRY,
+        sets.RANDOMIZED_RESPONSE,
         unary.RAPPOR,
         unary.UNARY,
         hadamard.ENTRY,
-        sets.ENTRY,
+        sets.SUBSET_SELECTION,
         hashing.ENTRY,
         hierarchical.ENTRY,
         fourier.ENTRY,

@@ -11,13 +11,12 @@ from noisewright.workload.base import FloatArray
 Step = Callable[[FloatArray], FloatArray]
 
 _STEPS = 80
+_TOLERANCE = 1e-7
 _MULTIPLICATIVE_STEPS = 60
 _NEWTON_ENTRIES = 2**21
 
 
-def best_shares(
-    information: FloatArray, energies: FloatArray, tolerance: float = 1e-7
-) -> tuple[FloatArray, float]:
+def best_shares(information: FloatArray, energies: FloatArray) -> tuple[FloatArray, float]:
     """Minimise Σ_c energies_c / (shares · information)_c over shares that sum to one.
 
     `information` has a row per way to report and a column per thing asked. Primal–dual interior
@@ -42,7 +41,7 @@ def best_shares(
         lam = w @ a
         gradient = -(a @ (m / lam**2))
         value = float((m / lam).sum())
-        if (w @ gradient - gradient.min()) < tolerance * value:
+        if (w @ gradient - gradient.min()) < _TOLERANCE * value:
             break
         if step == 0:
             level = np.array(1.1 * max(-float(w @ gradient), -float(gradient.min())))

@@ -13,7 +13,7 @@ from noisewright.local.strategy import Arrays, Settings, Strategy
 
 HOMES = {
     "matrix": "noisewright.local.listed:MatrixStrategy",
-    "randomized-response": "noisewright.local.histogram.response:RandomizedResponse",
+    "randomized-response": "noisewright.local.histogram.sets:RandomizedResponse",
     "subset-selection": "noisewright.local.histogram.sets:SubsetSelection",
     "listed-subsets": "noisewright.local.histogram.sets:ListedSubsets",
     "unary": "noisewright.local.histogram.unary:UnaryEncoding",

@@ -22,8 +22,7 @@ from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.answers import distribution, estimate
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
-from noisewright.local.bounds.best import best_bound, even_bound, prior_floor
-from noisewright.local.bounds.trace import LowerBound
+from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound, prior_floor
 from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import write_reports

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -32,7 +31,7 @@ def page(release: Release, truth: FloatArray | None = None, title: str = "Privat
         charts=_charts(release, truth),
         errors="" if truth is None else _error_section(release, truth),
         answers=_answers(release),
-        metadata=_metadata(release.metadata),
+        metadata=escape(json.dumps(dict(release.metadata), indent=2, ensure_ascii=False)),
     )
 
 
@@ -161,7 +160,3 @@ def _answers(release: Release) -> str:
         "<table><thead><tr><th>table</th><th>query</th><th>answer</th><th>std. error</th>"
         f"<th>95 % interval</th></tr></thead><tbody>{''.join(rows)}</tbody></table>{tail}"
     )
-
-
-def _metadata(metadata: Mapping[str, object]) -> str:
-    return escape(json.dumps(dict(metadata), indent=2, ensure_ascii=False))

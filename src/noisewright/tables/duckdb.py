@@ -125,7 +125,10 @@ def _open_files(
             lambda: connection.read_parquet(patterns), duckdb.Error, unreadable(description)
         )
         return Table(relation, tuple(relation.columns), description)
-    columns, delimiter = _common_header(paths, names)
+    columns, delimiter = _header(paths[0], names)
+    for path in paths[1:]:
+        if _header(path, names) != (columns, delimiter):
+            raise FileFormatError(f"{str(path)!r} has other columns than {str(paths[0])!r}")
     relation = connection.read_csv(
         patterns,
         auto_detect=False,
@@ -149,14 +152,6 @@ def _format(path: Path) -> str:
         return "csv"
     known = ", ".join((*_CSV, *_PARQUET))
     raise InvalidParameter("table", path.name, f"must end in one of {known}", "convert or rename")
-
-
-def _common_header(paths: list[Path], names: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    header = _header(paths[0], names)
-    for path in paths[1:]:
-        if _header(path, names) != header:
-            raise FileFormatError(f"{str(path)!r} has other columns than {str(paths[0])!r}")
-    return header
 
 
 def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:

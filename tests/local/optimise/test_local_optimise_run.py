@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from noisewright.container import read, write
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bounds.trace import lower_bound, prior_bound
-from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.dense.column_generation import reweight
 from noisewright.local.optimise.dense.design import Design

@@ -15,8 +15,7 @@ from noisewright.local.composed.parts import Parts
 from noisewright.local.composed.union import Union, union
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import ListedSubsets, SubsetSelection
+from noisewright.local.histogram.sets import ListedSubsets, RandomizedResponse, SubsetSelection
 from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.listed import Decoded, MatrixStrategy
 from noisewright.local.transform.fourier import Fourier, fourier

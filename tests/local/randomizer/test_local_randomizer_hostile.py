@@ -12,7 +12,7 @@ import pytest
 from local.randomizer.cases import KINDS, VECTORS
 from local.randomizer.vectors import bits_below_a_draw
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.randomizer import specification as room
 from noisewright.local.randomizer.interpret import interpret
 from noisewright.local.randomizer.specification import decode, encode

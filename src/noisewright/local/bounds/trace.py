@@ -12,13 +12,17 @@ two numbers whose difference it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import exp, expm1, sinh
 
 import numpy as np
 
+from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
+from noisewright.local.bounds.delsarte import SchemeBound, scheme_of
+from noisewright.local.bounds.rearrangement import OrderedBound
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled
@@ -29,7 +33,11 @@ MARGIN = 2.0**-40
 """Share of the numbers in a bound by which it is rounded down: their own rounding, on up to 4096
 cells, is below a quarter of it."""
 
+_PRIOR_CELLS = 128  # up to here the search for the best prior takes a fraction of a second
+_ORDERED_CELLS = 256
+_LEAST_EPSILON = 1.5  # below this the trace bound leaves falling kernels nothing to gain
 _LEAST_SHARE = 1e-12
+_ASCENT_STEPS = 40
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,14 +133,12 @@ def _mean_answer(gram: Gram) -> float:
     return float(ones @ gram.matvec(ones)) / gram.size**2
 
 
-def prior_bound(
-    workload: Workload, epsilon: float, prior: FloatArray, gram: Gram | None = None
-) -> LowerBound:
+def prior_bound(workload: Workload, epsilon: float, prior: FloatArray) -> LowerBound:
     """The bound for any distribution π over types: a floor under the worst case only."""
     weights = np.asarray(prior, dtype=np.float64)
     return LowerBound(
         name="prior",
-        variance=prior_variance(gram or table_gram(workload), epsilon, weights),
+        variance=prior_variance(table_gram(workload), epsilon, weights),
         mean_square=float(weights @ workload.gram().diagonal()),
         size=workload.size,
         queries=workload.queries,
@@ -150,9 +156,7 @@ def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
     return rounded_down(nuclear**2 / limit, mean_square, together)
 
 
-def optimised_prior(
-    workload: Workload, epsilon: float, iterations: int = 40
-) -> tuple[LowerBound, FloatArray]:
+def optimised_prior(workload: Workload, epsilon: float) -> tuple[LowerBound, FloatArray]:
     """The largest bound found over distributions, by multiplicative ascent, and where it is.
 
     Any distribution gives a valid bound, so stopping early costs tightness, never truth.
@@ -161,7 +165,7 @@ def optimised_prior(
     prior = np.full(workload.size, 1.0 / workload.size)
     value, gradient = _prior_value(m, prior, check_epsilon(epsilon))
     step = 1.0
-    for _ in range(iterations):
+    for _ in range(_ASCENT_STEPS):
         scale = max(float(np.abs(gradient - prior @ gradient).max()), np.finfo(float).tiny)
         trial = _moved(prior, step * (gradient - prior @ gradient) / scale)
         trial_value, trial_gradient = _prior_value(m, trial, epsilon)
@@ -202,3 +206,45 @@ def _centred(m: FloatArray, prior: FloatArray) -> FloatArray:
     """(I − π1ᵀ) M (I − 1πᵀ): the Gram matrix of W − Wπ1ᵀ."""
     mean = m @ prior
     return np.asarray(m - mean[:, None] - mean[None, :] + prior @ mean)
+
+
+def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBound]:
+    """All floors that are quick to find: trace, prior, tables, order."""
+    yield lower_bound(workload, epsilon, gram)
+    if 2 <= workload.size <= _PRIOR_CELLS:
+        yield optimised_prior(workload, epsilon)[0]
+    scheme = scheme_of(gram)  # a search sees the same numbers at every scale
+    if scheme is not None:
+        unit = float(scheme.eigenvalues.max()) or 1.0
+        moment = SchemeBound(replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon).best()
+        yield off_the_total(workload, gram, unit * moment / workload.size, "tables")
+    elif 2 < workload.size <= _ORDERED_CELLS and epsilon > _LEAST_EPSILON:
+        m = gram.dense()
+        unit = float(m.trace()) or 1.0
+        moment = OrderedBound(m / unit, epsilon).best()
+        yield off_the_total(workload, gram, unit * moment / workload.size, "order")
+
+
+def best_bound(workload: Workload, epsilon: float) -> LowerBound | None:
+    """The highest of them, or None where none is known."""
+    try:
+        known = floors(workload, epsilon, table_gram(workload))
+        return max(known, key=lambda bound: bound.variance)
+    except TooLarge:
+        return None
+
+
+def even_bound(workload: Workload, epsilon: float) -> LowerBound | None:
+    """The floor for people spread evenly, or None where no closed form is known."""
+    try:
+        return lower_bound(workload, epsilon, table_gram(workload))
+    except NoisewrightError:
+        return None
+
+
+def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
+    """The highest floor over distributions tried, or None where trying them would take long."""
+    if not 2 <= workload.size <= _PRIOR_CELLS:
+        return None
+    bounds = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
+    return max(bounds, key=lambda bound: bound.variance)

@@ -9,7 +9,7 @@ from math import inf
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.bounds.best import even_bound
+from noisewright.local.bounds.trace import even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search

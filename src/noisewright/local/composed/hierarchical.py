@@ -23,7 +23,7 @@ from noisewright.local.composed.tree import (
 from noisewright.local.fixedpoint import check_epsilon, whole_weights
 from noisewright.local.histogram.centred import CentredStrategy, check_cells
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.response import RandomizedResponse
+from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import DENSE_SIZE

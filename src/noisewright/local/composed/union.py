@@ -20,8 +20,7 @@ from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
 from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
 from noisewright.local.histogram.hashing import LocalHashing
-from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import ListedSubsets, best_subset_size
+from noisewright.local.histogram.sets import ListedSubsets, RandomizedResponse, best_subset_size
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import check_axes, check_sizes, check_weights

@@ -1,4 +1,6 @@
-"""Subset selection [027, 028]: a random set of cells, as bits or by its number in a list.
+"""Randomized response [023], the true cell or any other, and subset selection [027, 028].
+
+A subset is a random set of cells, as bits or by its number in a list.
 
 Subset selection meets the bound on unbiased linear estimates of histograms (see `bound`). There are
 exponentially many reports; they are counted by cell and never enumerated.
@@ -16,9 +18,7 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bounds.trace import contrast_limit
-from noisewright.local.fixedpoint import (
-    WORD,
-)
+from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import (
     CentredStrategy,
     FavouringStrategy,
@@ -30,6 +30,34 @@ from noisewright.local.randomizer.laws import Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import Arrays, BoolArray, IndexStrategy, IntArray, Settings
 from noisewright.workload.base import FloatArray
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(FavouringStrategy, PlainStrategy, CentredStrategy, IndexStrategy):
+    """Report the truth with odds e^ε against each other cell."""
+
+    size: int
+    epsilon: float
+
+    kind = "randomized-response"
+
+    @property
+    def favoured(self) -> tuple[int, int]:
+        """The true cell."""
+        return 1, self.size
+
+    def express(self, nodes: Nodes) -> int:
+        return nodes.favour(self.threshold, Same(cells=self.size))
+
+    @classmethod
+    def restored(cls, place: Place, settings: Settings, arrays: Arrays) -> RandomizedResponse:
+        return cls(place.cells, settings["epsilon"])
+
+    @cached_property
+    def support(self) -> Support:
+        """A report supports its own cell alone."""
+        own = self.threshold / WORD
+        return Support(own, (1 - own) / (self.size - 1), 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -140,7 +168,13 @@ def top_cells(scores: FloatArray, count: int) -> BoolArray:
     return chosen
 
 
-ENTRY = LocalMechanism(
+RANDOMIZED_RESPONSE = LocalMechanism(
+    "randomized-response",
+    "the true cell, or any other",
+    lambda problem: RandomizedResponse(problem.listed_cells, problem.epsilon),
+)
+
+SUBSET_SELECTION = LocalMechanism(
     "subset-selection",
     "a random set of cells",
     lambda problem: SubsetSelection(problem.listed_cells, problem.epsilon),

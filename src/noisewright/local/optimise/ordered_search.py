@@ -141,7 +141,11 @@ def search_ordered(
             "share": np.array([share]),
         }
         control.keep("ordered", state.copy, now=True)
-    return _mixture(n, bins, design, orbits, share, epsilon)
+    first = MatrixStrategy.from_chances(design.chances(), epsilon)
+    second = OrbitStrategy.from_patterns((n,), orbits.patterns, orbits.shares, epsilon)
+    return CoarseFine.of(
+        [first, second], [Coarsening(n, bins.width), Coarsening(n)], [1.0 - share, share]
+    )
 
 
 def _start(
@@ -236,13 +240,3 @@ def _coarse_step(problem: FineProblem, orbits: Orbits, design: Design, share: fl
         return design
     before, after = (objective.evaluate(d.chances()).value for d in (design, near))
     return near if after < before else design
-
-
-def _mixture(
-    n: int, bins: Bins, design: Design, orbits: Orbits, share: float, epsilon: float
-) -> CoarseFine:
-    coarse = MatrixStrategy.from_chances(design.chances(), epsilon)
-    fine = OrbitStrategy.from_patterns((n,), orbits.patterns, orbits.shares, epsilon)
-    return CoarseFine.of(
-        [coarse, fine], [Coarsening(n, bins.width), Coarsening(n)], [1.0 - share, share]
-    )

@@ -17,8 +17,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.local.composed.hierarchical import hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
-from noisewright.local.histogram.response import RandomizedResponse
-from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.design import Types

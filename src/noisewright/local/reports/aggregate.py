@@ -34,10 +34,6 @@ _REMEDY = "collect the reports again"
 _LEAST_CAP = 4  # closer in, honest reports would be set aside often enough to bias answers
 
 
-def _nothing() -> dict[str, int]:
-    return dict.fromkeys(REASONS, 0)
-
-
 class AggregateHeader(Header, frozen=True, tag="aggregate"):
     """What a file of statistics says beside them."""
 
@@ -61,7 +57,7 @@ class Aggregate(Shown):
     cap: float | None = None
     tally: IntArray = field(init=False)
     group_people: IntArray = field(init=False)
-    set_aside: dict[str, int] = field(init=False, default_factory=_nothing)
+    set_aside: dict[str, int] = field(init=False, default_factory=lambda: dict.fromkeys(REASONS, 0))
 
     def __post_init__(self) -> None:
         if isinstance(self.groups, bool) or int(self.groups) != self.groups or self.groups < 1:

@@ -113,7 +113,8 @@ def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     for chunk in chunks:
         if pa.types.is_string(chunk.type) or pa.types.is_large_string(chunk.type):
-            yield _read_text(chunk, length)
+            reports = [_decoded(text, length) for text in chunk.to_pylist()]
+            yield pa.array(reports, type=pa.binary())
         elif pa.types.is_null(chunk.type):
             yield pa.nulls(len(chunk), pa.binary())
         elif pa.types.is_fixed_size_binary(chunk.type) or pa.types.is_large_binary(chunk.type):
@@ -126,14 +127,8 @@ def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
             )
 
 
-def _read_text(chunk: pa.Array, length: int) -> pa.Array:
-    """Reports from text; a text that is neither becomes a null."""
-    import pyarrow as pa
-
-    return pa.array([_decoded(text, length) for text in chunk.to_pylist()], type=pa.binary())
-
-
 def _decoded(text: str | None, length: int) -> bytes | None:
+    """A report from text; a text that is neither becomes a null."""
     if text is None:
         return None
     plain = text.strip()

@@ -64,7 +64,8 @@ def character_energies(gram: Gram, group: Translations) -> FloatArray | None:
     if known is None:
         if gram.size > _AVERAGED_SIZE:
             return None
-        return _energies_of(_average_column(gram.dense(), group), group)
+        column = _average_column(gram.dense(), group)
+        return np.asarray(np.maximum(group.forward(column[None])[0].real, 0.0))
     energies = known.eigenvalues.copy()
     if known.ramp:
         energies += known.ramp * group.power(ramp_vector(group.cells)[None])[0] / group.cells
@@ -103,10 +104,6 @@ def _average_column(m: FloatArray, group: Translations) -> FloatArray:
     for d in range(n):
         column[d] = m[group.subtract(cells, np.full(n, d)), cells].mean()
     return column
-
-
-def _energies_of(column: FloatArray, group: Translations) -> FloatArray:
-    return np.asarray(np.maximum(group.forward(column[None])[0].real, 0.0))
 
 
 @singledispatch

@@ -96,7 +96,8 @@ def _(gram: OnesGram) -> Spectrum:
 def _(gram: PrefixGram) -> Spectrum:
     # On vectors that sum to zero the prefix sums vanish at both ends, so M inverts the Laplacian
     # of a path with fixed ends.
-    return _single(1.0 / _path_laplacian(gram.size))
+    n = gram.size
+    return _single(0.25 / np.sin(np.pi * np.arange(1, n) / (2 * n)) ** 2)
 
 
 @centred_spectrum.register
@@ -180,7 +181,3 @@ def _merged(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatAr
     least = np.full(int(groups.max()) + 1, np.inf)
     np.minimum.at(least, groups, values)
     return least, np.bincount(groups, weights=counts).astype(np.float64)
-
-
-def _path_laplacian(n: int) -> FloatArray:
-    return np.asarray(4.0 * np.sin(np.pi * np.arange(1, n) / (2 * n)) ** 2)

@@ -20,6 +20,7 @@ Function = Callable[[FloatArray], tuple[float, FloatArray]]
 _SUFFICIENT = 1e-4
 _BACKTRACKS = 15
 _CURVATURE = 1e-10
+_TOLERANCE = 1e-8  # values are logarithms of errors: it means the same at every scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +38,9 @@ def minimise(
     start: FloatArray,
     iterations: int,
     memory: int = 10,
-    tolerance: float = 1e-8,
     stop: Callable[[FloatArray, float], bool] | None = None,
 ) -> Minimum:
-    """Descend from `start`; `stop(point, value)` is asked after every accepted step.
-
-    Values are logarithms of errors: a difference of `tolerance` means the same at every scale.
-    """
+    """Descend from `start`; `stop(point, value)` is asked after every accepted step."""
     x = start
     value, gradient = function(x)
     pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=memory)
@@ -69,7 +66,7 @@ def minimise(
         x, value, gradient = new_x, new_value, new_gradient
         if stop is not None and stop(x, value):
             return Minimum(x, value, iteration, False)
-        if decrease < tolerance and len(pairs) == memory:
+        if decrease < _TOLERANCE and len(pairs) == memory:
             return Minimum(x, value, iteration, True)
     return Minimum(x, value, iterations, False)
 

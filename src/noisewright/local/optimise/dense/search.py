@@ -128,7 +128,10 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
     for steps in _LEVELS:
         if steps > 1 and not _fits(np.round(positions * steps), positions.shape[1]):
             break
-        near = _rounded(positions, weights, epsilon, steps)
+        if steps == 1:
+            near = rounded(positions, weights, epsilon)
+        else:
+            near = split(np.round(positions * steps) / steps, weights, epsilon).balanced()
         if near is None:
             continue
         value = objective.evaluate(near.chances()).value
@@ -138,14 +141,6 @@ def _two_valued(descent: Descent, epsilon: float, objective: Objective) -> Desig
     if not designs:
         return split(positions, weights, epsilon)
     return min(designs, key=lambda pair: pair[0])[1]
-
-
-def _rounded(
-    positions: FloatArray, weights: FloatArray, epsilon: float, steps: int
-) -> Design | None:
-    if steps == 1:
-        return rounded(positions, weights, epsilon)
-    return split(np.round(positions * steps) / steps, weights, epsilon).balanced()
 
 
 def _fits(levels: FloatArray, cells: int) -> bool:
