@@ -19,7 +19,7 @@ from noisewright.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from noisewright.local.optimise.control import Progress
+    from noisewright.local.optimise.optimised import Progress
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.local import LocalPlan
     from noisewright.planning.targets import Target

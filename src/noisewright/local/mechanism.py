@@ -22,7 +22,7 @@ from noisewright.workload.base import Workload
 from noisewright.workload.gram import Gram
 
 if TYPE_CHECKING:
-    from noisewright.local.optimise.control import Progress
+    from noisewright.local.optimise.optimised import Progress
 
 _MOST_CELLS = 2**24
 _QUICK_MATRICES = 1024

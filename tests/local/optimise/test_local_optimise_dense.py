@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.local.histogram.sets import best_subset_size
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.column_generation import improve, reweight
 from noisewright.local.optimise.dense.descent import Chart, descend, project
 from noisewright.local.optimise.dense.design import (
@@ -21,6 +20,7 @@ from noisewright.local.optimise.dense.design import (
 )
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
 from noisewright.local.optimise.dense.search import Effort, search
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
 from oracles import local_matrix, published_optimiser

@@ -129,7 +129,7 @@ SLOW = pytest.param("prefix:144", 3, marks=pytest.mark.slow)
 def test_a_checkpoint_may_hold_anything(text, each, tmp_path, monkeypatch):
     """Whatever is in it, the strategy is private and as good as one without it, nearly."""
     from noisewright.local.optimise import run
-    from noisewright.local.optimise.control import Control
+    from noisewright.local.optimise.optimised import Control
 
     monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))
     path, asked = tmp_path / "state", workload(text)

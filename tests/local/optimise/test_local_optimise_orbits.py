@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.trace import contrast_limit
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.search import Effort, search
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.orbit_search import OrbitEffort, flip_cells, search_orbits
 from noisewright.local.optimise.symmetry import (
     Automorphisms,

@@ -12,7 +12,7 @@ from noisewright.local.composed.coarse_fine import (
     sandwich,
 )
 from noisewright.local.composed.mixture import Mixture
-from noisewright.local.optimise.control import Control
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.ordered_search import (
     FineProblem,
     OrderedEffort,

@@ -239,7 +239,7 @@ def test_fingerprints_tell_questions_apart():
 @pytest.mark.parametrize("text", ["prefix:14", "marginals:2^4:2", "prefix:144"])
 def test_an_interrupted_run_goes_on_from_its_checkpoint(text, tmp_path, monkeypatch):
     from noisewright.local.optimise import run
-    from noisewright.local.optimise.control import Control
+    from noisewright.local.optimise.optimised import Control
 
     monkeypatch.setattr(run, "Control", lambda *a, **k: Control(*a, **k, snapshot_every=0.0))
     path = tmp_path / "state.safetensors"

@@ -1,13 +1,87 @@
-"""The best strategy that a search finds: what is known of it, and how it is planned."""
+"""The best strategy that a search finds: how it is planned, when it stops and whom it tells."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from noisewright.errors import TooLarge
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
-from noisewright.local.strategy import LARGEST_VECTOR, Strategy
+from noisewright.local.strategy import LARGEST_VECTOR, Arrays, Strategy
 from noisewright.solution import Solution
+from noisewright.workload.base import Array
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where an optimisation stands: `ratio` is its error over the lower bound."""
+
+    stage: str
+    iteration: int
+    ratio: float
+    seconds: float
+
+
+_FIRST_SNAPSHOT = 1.0
+
+Snapshot = Callable[[str, Arrays], None]
+"""Takes the name of a stage and the arrays from which it can go on."""
+
+
+@dataclass(eq=False)
+class Control:
+    """When to stop, whom to tell, and where to keep the state.
+
+    `floor` is the lower bound on the variance per person; a run without a positive bound reports
+    an infinite ratio and never meets a target.
+    """
+
+    floor: float = 0.0
+    time_limit: float | None = None
+    target_ratio: float | None = None
+    listener: Callable[[Progress], None] | None = None
+    snapshot: Snapshot | None = None
+    snapshot_every: float = 10.0
+    started: float = field(default_factory=time.perf_counter)
+    iterations: int = 0
+    saved: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    @property
+    def expired(self) -> bool:
+        return self.time_limit is not None and self.seconds >= self.time_limit
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left; infinite without a limit."""
+        return float("inf") if self.time_limit is None else self.time_limit - self.seconds
+
+    def ratio(self, variance: float) -> float:
+        """Variance per person over its lower bound."""
+        return variance / self.floor if self.floor > 0 else float("inf")
+
+    def met(self, variance: float) -> bool:
+        return self.target_ratio is not None and self.ratio(variance) <= self.target_ratio
+
+    def step(self, stage: str, variance: float) -> bool:
+        """Count an iteration and report it; true when the run should stop."""
+        self.iterations += 1
+        if self.listener is not None:
+            self.listener(Progress(stage, self.iterations, self.ratio(variance), self.seconds))
+        return self.expired or self.met(variance)
+
+    def keep(self, stage: str, state: Callable[[], Mapping[str, Array]], now: bool = False) -> None:
+        """Hand the state to the snapshot, if one is wanted and it is time."""
+        first = min(_FIRST_SNAPSHOT, self.snapshot_every)
+        due = self.saved + self.snapshot_every if self.saved else first
+        if self.snapshot is None or (not now and self.seconds < due):
+            return
+        self.snapshot(stage, dict(state()))
+        self.saved = self.seconds
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.kept import saved_patterns
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.symmetry import (
     Orbits,
     SymmetricProblem,

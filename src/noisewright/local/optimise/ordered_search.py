@@ -22,12 +22,12 @@ from noisewright.local.composed.coarse_fine import (
 )
 from noisewright.local.composed.mixture import Coarsening
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.descent import descend
 from noisewright.local.optimise.dense.design import Design, rounded
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.search import Effort, search
 from noisewright.local.optimise.kept import saved_design, saved_patterns, saved_shares
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.orbit_search import flip_cells
 from noisewright.local.optimise.symmetry import (
     Orbits,

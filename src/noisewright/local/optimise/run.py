@@ -15,9 +15,8 @@ from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import Search
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.kept import Cache, Checkpoint, default_folder, fingerprint
-from noisewright.local.optimise.optimised import Optimised
+from noisewright.local.optimise.optimised import Control, Optimised
 from noisewright.local.optimise.task import Task
 from noisewright.local.optimise.ways import Structure, Way, never_worse, preset, search, seeing_all
 from noisewright.local.strategy import Arrays, Strategy

@@ -19,10 +19,10 @@ from noisewright.local.composed.hierarchical import hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.search import Effort
 from noisewright.local.optimise.dense.search import search as search_dense
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.orbit_search import OrbitEffort, search_orbits
 from noisewright.local.optimise.ordered_search import (
     OrderedEffort,

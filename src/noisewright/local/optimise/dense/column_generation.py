@@ -14,9 +14,9 @@ from math import expm1
 
 import numpy as np
 
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.design import Design, spectral_patterns
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.shares import longest_step
 from noisewright.local.strategy import BoolArray
 from noisewright.workload.base import Array, FloatArray

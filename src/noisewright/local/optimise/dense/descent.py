@@ -13,9 +13,9 @@ from math import expm1, log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior
 from noisewright.local.optimise.dense.quasinewton import Minimum, minimise
+from noisewright.local.optimise.optimised import Control
 from noisewright.parallel import run_blocks
 from noisewright.workload.base import FloatArray
 

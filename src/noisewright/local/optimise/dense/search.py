@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from noisewright.local.optimise.control import Control
 from noisewright.local.optimise.dense.column_generation import generate
 from noisewright.local.optimise.dense.descent import Descent, descend
 from noisewright.local.optimise.dense.design import Design, dense_start, rounded, split
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
 from noisewright.local.optimise.kept import saved_descent, saved_design, saved_prior
+from noisewright.local.optimise.optimised import Control
 from noisewright.local.strategy import Arrays
 from noisewright.workload.base import FloatArray
 
