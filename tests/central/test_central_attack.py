@@ -86,7 +86,10 @@ def attack(seed: int) -> None:
     nothing = not (np.ptp(matrix, axis=1) if neighbours == "replace-one" else matrix).any()
     refusal = "asks for something"
     try:
-        plan = nw.plan(matrix, Privacy(**budget, neighbours=neighbours), error=error)
+        privacy = Privacy(**budget, neighbours=neighbours)
+        # Bounds are on linear strategies; noise of another kind has none of them.
+        mechanism = "laplace-strategy" if privacy.kind == "pure" else "auto"
+        plan = nw.plan(matrix, privacy, error=error, mechanism=mechanism)
     except InvalidParameter as refused:
         refusal, plan = str(refused), None
     assert (plan is None) <= (nothing or "double precision" in refusal)

@@ -20,7 +20,7 @@ from scipy.stats import chi2, norm
 
 import noisewright as nw
 from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.mechanism import Measurement, Table
+from noisewright.central.mechanism import Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
@@ -77,6 +77,12 @@ def name_of(key: tuple) -> str:
 
 every = pytest.mark.parametrize("key", ACCEPTED, ids=name_of)
 
+OTHER_NOISE = ("carry", "k-norm")
+"""Mechanisms whose noise is not per number: their privacy is tested beside their family."""
+
+INDEPENDENT = [key for key in ACCEPTED if key[0] not in OTHER_NOISE]
+independent = pytest.mark.parametrize("key", INDEPENDENT, ids=name_of)
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -86,9 +92,13 @@ class Case:
     proposal: Proposal
 
     @cached_property
-    def mechanism(self) -> BlockMechanism:
-        assert isinstance(self.proposal.mechanism, BlockMechanism)
+    def mechanism(self) -> Mechanism:
         return self.proposal.mechanism
+
+    @cached_property
+    def blocks(self) -> BlockMechanism:
+        assert isinstance(self.mechanism, BlockMechanism)
+        return self.mechanism
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -107,7 +117,7 @@ class Case:
         return counts
 
     def measure(self, histogram: np.ndarray) -> list[np.ndarray]:
-        return self.mechanism.exact(self.counts(histogram))
+        return self.blocks.exact(self.counts(histogram))
 
     @cached_property
     def columns(self) -> list[list[list[int]]]:
@@ -125,7 +135,7 @@ class Case:
 
     @cached_property
     def scales(self) -> list[Fraction]:
-        return [Fraction(law.scale) for law in self.mechanism.laws]
+        return [Fraction(law.scale) for law in self.blocks.laws]
 
     def ratio(self, change: list[list[int]]) -> Fraction:
         """How far a change goes in units of noise: L1, or L2 squared."""
@@ -183,7 +193,7 @@ def case(key: tuple) -> Case:
     return Case(asked, CENTRAL[name].plan(asked))
 
 
-@every
+@independent
 def test_no_neighbour_goes_farther_than_what_is_spent_and_that_is_the_budget(key: tuple) -> None:
     found, privacy = case(key), case(key).asked.privacy
     mechanism = found.mechanism
@@ -204,7 +214,7 @@ def test_no_neighbour_goes_farther_than_what_is_spent_and_that_is_the_budget(key
     assert stated**found.asked.order <= found.farthest * Fraction(3, 2)
 
 
-@every
+@independent
 def test_what_is_measured_without_noise_gives_the_exact_answers(key: tuple) -> None:
     found = case(key)
     rows = found.asked.workload.dense()
@@ -212,10 +222,10 @@ def test_what_is_measured_without_noise_gives_the_exact_answers(key: tuple) -> N
     found.mechanism.check_reach(found.terms)
 
 
-@every
+@independent
 def test_variances_are_those_of_the_answers_and_of_least_squares(key: tuple) -> None:
     found = case(key)
-    variances = found.spread([law.variance for law in found.mechanism.laws])
+    variances = found.spread([law.variance for law in found.blocks.laws])
     stated = found.mechanism.accuracy(found.terms).variance
     rounding = 1e-9 * stated.max()
     np.testing.assert_allclose(stated, found.answers**2 @ variances, rtol=1e-6, atol=rounding)
@@ -228,7 +238,7 @@ def test_variances_are_those_of_the_answers_and_of_least_squares(key: tuple) -> 
     asked = found.asked.workload.dense() @ unseen
     best = np.linalg.norm(asked @ np.linalg.pinv(scaled), axis=1) ** 2
     assert (stated >= best * (1 - 1e-4) - rounding).all()
-    if not found.mechanism.strategy.separate:
+    if not found.blocks.strategy.separate:
         assert stated.sum() <= best.sum() * 1.001
 
 
@@ -252,7 +262,7 @@ def test_noise_is_of_the_law_that_is_stated(key: tuple) -> None:
     assert least / 2 <= first <= most * 2
 
 
-@every
+@independent
 def test_the_error_is_the_one_proposed_and_no_bound_is_above_it(key: tuple) -> None:
     found = case(key)
     proposal = found.proposal
@@ -263,9 +273,36 @@ def test_the_error_is_the_one_proposed_and_no_bound_is_above_it(key: tuple) -> N
     assert proposal.status
 
 
+@every
+def test_answers_are_right_on_average_and_covariances_fit_variances(key: tuple) -> None:
+    """With the same bytes of randomness, noise cancels: what is left is exact."""
+    found = case(key)
+    mechanism, people = found.mechanism, np.arange(3, 3 + prod(found.sizes))
+    more = people + np.arange(prod(found.sizes)) % 3 * (1 if key[3] == "add-remove" else 0)
+    if key[3] == "replace-one":
+        more = more[::-1]
+    first, second = (
+        mechanism.answer(mechanism.measure(found.counts(x), SeededSource(1)), found.terms)
+        for x in (people, more)
+    )
+    truth = found.asked.workload.matvec(more - people)
+    np.testing.assert_allclose(second - first, truth, atol=1e-6 * max(1, np.abs(truth).max()))
+    accuracy = mechanism.accuracy(found.terms)
+    every = np.arange(len(accuracy.variance))
+    scale = accuracy.variance.max()
+    covariance = accuracy.covariance(every)
+    np.testing.assert_allclose(np.diag(covariance), accuracy.variance, atol=1e-9 * scale)
+    np.testing.assert_allclose(covariance, covariance.T, atol=1e-9 * scale)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-9 * scale * len(every)
+    errors = accuracy.draw(2000, np.random.default_rng(0))  # variances: 1e-6 alarms at 8 deviations
+    spread = 8 * np.sqrt(5 / 2000)
+    assert (np.abs((errors**2).mean(axis=0) - accuracy.variance) <= spread * scale).all()
+    mechanism.check_reach(found.terms)
+
+
 @pytest.mark.parametrize("key", PROBLEMS, ids=name_of)
 def test_no_mechanism_is_better_than_any_bound(key: tuple) -> None:
-    cases = [case(other) for other in ACCEPTED if other[1:] == key]
+    cases = [case(other) for other in INDEPENDENT if other[1:] == key]
     assert cases
     bounds = [found.proposal.bound for found in cases if found.proposal.bound is not None]
     assert max(bounds, default=0.0) <= min(found.unit_error for found in cases) * (1 + 1e-6)
@@ -305,5 +342,8 @@ def test_plans_survive_their_files(name: str, neighbours: str, tmp_path: Path) -
         assert again.mechanism == name
         np.testing.assert_array_equal(again.forecast().std, plan.forecast().std)
         json.dumps(case(key).mechanism.record())
-        released = again.release(np.arange(asked.workload.size))
+        ledger = nw.Ledger(tmp_path / f"{name_of(key)}.db".replace("*", "x"))
+        ledger.create("people", again.privacy)  # one release of just that budget fits
+        released = again.release(np.arange(asked.workload.size), ledger=ledger, dataset="people")
+        assert ledger.account("people").releases
         assert released.answers.shape == (asked.workload.queries,)

@@ -66,7 +66,7 @@ def test_it_is_compared_and_chosen_from(asked: str) -> None:
 def test_refusals_are_told_with_those_of_others() -> None:
     with pytest.raises(InvalidParameter, match="common-shift: Gaussian noise gives no pure"):
         nw.plan("prefix:6", nw.Privacy(epsilon=1), mechanism="common-shift")
-    with pytest.raises(InvalidParameter, match=r"choose auto, .*common-shift"):
+    with pytest.raises(InvalidParameter, match=r"choose from auto, .*common-shift"):
         nw.plan("prefix:6", BUDGETS[0], mechanism="uncommon-shift")
 
 

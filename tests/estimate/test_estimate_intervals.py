@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import (
@@ -63,3 +63,10 @@ def test_too_few_draws_or_queries_are_refused() -> None:
         simultaneous_multiplier(lambda n, rng: rng.standard_normal((n, 1)), draws=10)
     with pytest.raises(InvalidParameter, match="queries"):
         sidak_multiplier(0)
+
+
+@pytest.mark.parametrize("draws", [100, 777, 20_000])
+@pytest.mark.parametrize("level", [0.01, 0.5, 0.95, 0.9999])
+def test_the_order_statistic_is_the_binomial_quantile(draws: int, level: float) -> None:
+    rank = largest_error_quantile(np.arange(draws, dtype=np.float64), level)
+    assert rank == min(draws - 1, binom.ppf(0.99, draws, level))

@@ -10,6 +10,7 @@ from scipy.optimize import nnls
 from scipy.stats import binom
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate import nonnegative
 from noisewright.estimate.accuracy import Accuracy, Conditioned
 from noisewright.estimate.intervals import normal_multiplier, simultaneous_multiplier
 from noisewright.estimate.nonnegative import (
@@ -37,6 +38,22 @@ def test_fit_agrees_with_active_sets(text: str) -> None:
     found = np.linalg.norm((asked.dense() @ fit.histogram - answers) / std)
     assert fit.histogram.min() >= 0
     assert found == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("text", ["prefix:9", "marginals:3^4:<=2+prefix:81", "ranges:12"])
+def test_both_ways_to_fit_agree(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    asked = workload(text)
+    answers = asked.dense() @ rng.poisson(1, asked.size) + rng.normal(0, 4, asked.queries)
+    std = rng.uniform(1, 3, asked.queries)
+
+    def cost() -> float:
+        fit = nonnegative_histogram(asked, answers, std, total=60.0, steps=20000)
+        return float(np.sum(((asked.dense() @ fit.histogram - answers) / std) ** 2))
+
+    newton = cost()
+    monkeypatch.setattr(nonnegative, "_by_newton", lambda *_: None)
+    assert newton == pytest.approx(cost(), rel=1e-5)
 
 
 def test_fit_keeps_a_declared_total() -> None:

@@ -23,7 +23,7 @@ GOOD: list[tuple[dict[str, Any], str]] = [
     ({"rho": np.float32(0.5), "delta": 1e-6}, "zcdp"),
 ]
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({}, r"epsilon=None must be given unless rho is; give epsilon"),
+    ({}, r"epsilon must be given unless rho is; give epsilon"),
     ({"epsilon": 0}, r"epsilon=0 must be > 0; common choices"),
     ({"epsilon": -1.5}, r"epsilon=-1.5 must be > 0"),
     ({"epsilon": float("nan")}, r"epsilon=nan must be finite"),
@@ -37,7 +37,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 1, "delta": float("nan")}, r"delta=nan must be finite"),
     ({"epsilon": 1, "rho": 1}, r"rho=1 cannot be combined with epsilon; give one of the two"),
     ({"rho": 0}, r"rho=0 must be > 0"),
-    ({"delta": 1e-9}, r"epsilon=None must be given"),
+    ({"delta": 1e-9}, r"epsilon must be given"),
     ({"epsilon": 1, "neighbours": "friends"}, r"neighbours='friends' must be one of add-remove"),
 ]
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from noisewright.central.blocks.block_mechanism import StoredBlocks
+from noisewright.central.carry.carry_mechanism import StoredCarry
 from noisewright.central.mechanism import (
     Counts,
     Measurement,
@@ -141,7 +142,7 @@ class Composite:
 
     def packed(self, arrays: dict[str, Values]) -> StoredComposite:
         packed = [member.packed(arrays) for member in self.members]
-        members = [member for member in packed if isinstance(member, StoredBlocks)]
+        members = [member for member in packed if isinstance(member, StoredBlocks | StoredCarry)]
         if len(members) < len(packed):
             raise FileFormatError("some parts of the plan cannot be kept; release it now")
         return StoredComposite(members, [*self.shares])
@@ -150,7 +151,7 @@ class Composite:
 class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
     """The members of a composite, and their shares."""
 
-    members: list[StoredBlocks]
+    members: list[StoredBlocks | StoredCarry]
     shares: list[float]
 
     def unpacked(

@@ -25,13 +25,18 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, eq=False)
 class CentralProblem:
-    """What a central mechanism plans for."""
+    """What a central mechanism plans for: neighbours differ in one row.
+
+    Where several rows of a person count, `privacy` is the budget of a row, and `promise` the budget
+    of the person that it follows from.
+    """
 
     workload: Workload
     sizes: tuple[int, ...]
     privacy: Privacy
     norm: float
     domain: Domain | None = None
+    promise: Privacy | None = None
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property

@@ -6,9 +6,11 @@ When a mechanism applies and how it is planned stand beside what it is.
 from __future__ import annotations
 
 from noisewright.central.baselines import BASELINES
+from noisewright.central.carry.carry_plan import CARRY
 from noisewright.central.gaussian.products import GAUSSIAN_STRATEGY, SPLIT
 from noisewright.central.gaussian.residual import RESIDUAL
 from noisewright.central.gaussian.shared import SHARED_BASIS
+from noisewright.central.geometry.k_norm_plan import K_NORM
 from noisewright.central.laplace.laplace_strategy import LAPLACE_STRATEGY
 
 CENTRAL = {
@@ -18,7 +20,9 @@ CENTRAL = {
         GAUSSIAN_STRATEGY,
         SHARED_BASIS,
         SPLIT,
+        CARRY,  # before it: bounds on Laplace strategies end no search for other noise
         LAPLACE_STRATEGY,
+        K_NORM,
         *BASELINES,
     )
 }

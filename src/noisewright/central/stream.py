@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
+from array import array
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NoReturn
 
+import msgspec
 import numpy as np
 
-from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
+from noisewright.central.stream_position import Position
+from noisewright.container import digest
+from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.norm.prefix import Kind, StreamFactorization, stream_factorization
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
@@ -63,13 +66,12 @@ class StreamMechanism:
         """Standard deviation of the answer at every step, in counts."""
         return self.noise * self.factorization.errors
 
-    def start(self, position: str | Path | None = None) -> Stream:
-        """Begin a stream, which spends the budget; its noise comes from the operating system.
-
-        A stream that is to be stored and restored needs a `position`: a new folder that keeps, on
-        disk, how many steps were answered. Without one it lives and ends with this process.
-        """
-        return Stream(self, None, None if position is None else Position(position))
+    @property
+    def mark(self) -> str:
+        """What a stream's position says of its plan: a state of another plan does not go on."""
+        factors = self.factorization
+        parts = (factors.steps, factors.kind, factors.band.size, self.grid_bits)
+        return plan_mark(self.privacy, parts)
 
 
 def stream_mechanism(steps: int, privacy: Privacy, kind: Kind, band: int) -> StreamMechanism:
@@ -98,6 +100,22 @@ def sensitivity(factorization: StreamFactorization, grid_bits: int, neighbours: 
     return lengths + math.sqrt(factorization.steps) * per_step
 
 
+def plan_mark(privacy: Privacy, parts: tuple[object, ...]) -> str:
+    """A short name for a promise and the whole numbers of a plan."""
+    return digest(repr(sorted(privacy.to_dict().items(), key=str)), repr(parts))[:32]
+
+
+WholeText = Annotated[str, msgspec.Meta(pattern=r"\A-?[0-9a-f]{1,500}\Z")]
+"""A whole number of any size in hexadecimal: JSON has no room for it."""
+
+
+class SumsState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="sums"):
+    """What a stream under Gaussian noise remembers beside its answers: private."""
+
+    sums: tuple[WholeText, ...]
+    estimates: tuple[float, ...]
+
+
 class Stream:
     """A running stream. It holds sums of past increments, so it is as private as the data.
 
@@ -107,47 +125,82 @@ class Stream:
     def __init__(
         self, plan: StreamMechanism, source: ByteSource | None, position: Position | None = None
     ) -> None:
-        self._plan, self._source, self._position = plan, source, position
-        self._step = self._claimed = 0
-        self._answer = 0.0
-        self._process = os.getpid()
+        self._begin(plan, plan.factorization.steps, source, position)
         self._noise: deque[int] = deque()
         self._lengths: deque[float] = deque()
         kind = plan.factorization.kind
         self._filter: Any = _Band(plan) if kind == "banded" else _Buffers(plan)
 
+    def _begin(
+        self, plan: Any, steps: int, source: ByteSource | None, position: Position | None
+    ) -> None:
+        """What streams of every noise keep of where they are."""
+        self._plan, self._most, self._source, self._position = plan, steps, source, position
+        self._answers = array("d")
+        self._claimed = 0
+        self._process = os.getpid()
+
     @property
     def steps(self) -> int:
         """Number of answers given so far."""
-        return self._step
+        return len(self._answers)
+
+    @property
+    def answers(self) -> FloatArray:
+        """The running counts given so far."""
+        return np.array(self._answers, dtype=np.float64)
+
+    @property
+    def position(self) -> Position | None:
+        """The count of steps on disk, where there is one."""
+        return self._position
+
+    def state(self) -> Any:
+        """What goes on from here needs beside the answers; noise not yet used is no part of it.
+
+        Two copies that shared such noise would show what they differ in.
+        """
+        self._check_uninterrupted()
+        sums, estimates = self._filter.memory()
+        return SumsState(whole_texts(sums), tuple(estimates))
+
+    def resume(self, answers: Sequence[float], state: Any) -> None:
+        """Go on from a state, if it is one that so many steps of this plan leave behind."""
+        self._answers = array("d", answers)
+        self._claimed = self.steps
+        if not isinstance(state, SumsState):
+            raise FileFormatError("the state is one of other noise than the plan has")
+        self._filter.remember(whole_numbers(state.sums), list(state.estimates), self.steps)
 
     def step(self, increment: int) -> float:
         """Take the exact count of this step and return the private running count."""
         if not _is_whole(increment):
             raise InvalidParameter("increment", "?", "must be a whole number", "count people")
-        if self._step == self._plan.factorization.steps:
+        if self.steps == self._most:
             raise OutOfReach(
-                f"the stream was planned for {self._step} steps; plan a longer one beforehand"
+                f"the stream was planned for {self.steps} steps; plan a longer one beforehand"
             )
         self._claim()
+        answer = self._answered(int(increment))
+        self._answers.append(answer)
+        return answer
+
+    def _answered(self, increment: int) -> float:
+        """Measure one more step, and answer from what was measured."""
         if not self._noise or self._process != os.getpid():
             self._refill()
         length = self._lengths.popleft()
         scale = int(Fraction(1 << self._plan.grid_bits + _STATE_BITS) / Fraction(length))
-        measured = self._filter.measure(int(increment) * scale) + self._noise.popleft()
+        measured = self._filter.measure(increment * scale) + self._noise.popleft()
         # From here on only `measured` is used: everything below is post-processing.
-        self._answer += length * self._filter.estimate(math.ldexp(measured, -self._plan.grid_bits))
-        self._step += 1
-        return self._answer
+        count = length * self._filter.estimate(math.ldexp(measured, -self._plan.grid_bits))
+        return float((self._answers[-1] if self._answers else 0.0) + count)
 
     def _claim(self) -> None:
         """Take this step before anything is measured; whatever fails later, it stays taken."""
-        if self._claimed != self._step:
-            raise NoisewrightError(
-                "a step of this stream was interrupted; start a new one with a budget of its own"
-            )
+        self._check_uninterrupted()
         if self._position is not None:
-            self._position.claim(self._step)
+            self._position.claim(self.steps)
         elif self._process != os.getpid():
             raise NoisewrightError(
                 "a stream without a position goes on only in the process that started it, lest two"
@@ -155,22 +208,25 @@ class Stream:
             )
         self._claimed += 1
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out noise not yet used: two copies that share it would show what they differ in."""
-        if self._position is None:
+    def _check_uninterrupted(self) -> None:
+        if self._claimed != self.steps:
             raise NoisewrightError(
-                "a stream without a position is neither copied nor stored, lest a copy answer a"
-                " step again; start it with start(position=...)"
+                "a step of this stream was interrupted; start a new one with a budget of its own"
             )
-        return {**self.__dict__, "_noise": deque(), "_lengths": deque()}
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise NoisewrightError(
+            "a running stream is neither copied nor pickled, lest a copy answer a step again; start"
+            " it with start(position=...), keep it with save(path), go on with nw.load(path)"
+        )
 
     def _refill(self) -> None:
         self._process = os.getpid()  # a forked process drops noise that its parent will use
         self._noise.clear()
         self._lengths.clear()
-        count = min(_BATCH, self._plan.factorization.steps - self._step)
+        count = min(_BATCH, self._plan.factorization.steps - self.steps)
         self._noise.extend(self._plan.law.sample(count, self._source).tolist())
-        lengths = self._plan.factorization.column_lengths(self._step, self._step + count)
+        lengths = self._plan.factorization.column_lengths(self.steps, self.steps + count)
         self._lengths.extend(lengths.tolist())
 
 
@@ -193,6 +249,16 @@ class _Buffers:
             total += gain * past >> _RATE_BITS
             sums[k] = (rate * past >> _RATE_BITS) + value
         return total >> _STATE_BITS
+
+    def memory(self) -> tuple[Sequence[int], Sequence[float]]:
+        """What goes on from here needs."""
+        return self.sums, self.estimates
+
+    def remember(self, sums: list[int], estimates: list[float], steps: int) -> None:
+        """Go on from such a memory after so many steps."""
+        check_state(len(sums) == len(estimates) == len(self.rates))
+        check_state(steps > 0 or not any((*sums, *estimates)))
+        self.sums, self.estimates = sums, estimates
 
     def estimate(self, measured: float) -> float:
         """T⁻¹ applied to the measurements, at this step."""
@@ -218,11 +284,39 @@ class _Band:
         total = sum(map(int.__mul__, self.fixed, self.values))
         return total >> _RATE_BITS + _STATE_BITS
 
+    def memory(self) -> tuple[Sequence[int], Sequence[float]]:
+        """What goes on from here needs, latest first."""
+        return self.values, self.estimates
+
+    def remember(self, values: list[int], estimates: list[float], steps: int) -> None:
+        """Go on from such a memory after so many steps."""
+        for past, kept in ((self.values, values), (self.estimates, estimates)):
+            assert past.maxlen is not None
+            check_state(len(kept) == min(steps, past.maxlen))
+        self.values.extend(values)
+        self.estimates.extend(estimates)
+
     def estimate(self, measured: float) -> float:
         """T⁻¹ applied to the measurements, at this step."""
         now = measured - sum(map(float.__mul__, self.coefficients, self.estimates))
         self.estimates.appendleft(now)
         return now
+
+
+def whole_texts(numbers: Sequence[int]) -> tuple[str, ...]:
+    """Whole numbers as a file keeps them."""
+    return tuple(f"{number:x}" for number in numbers)
+
+
+def whole_numbers(texts: Sequence[str]) -> list[int]:
+    """What `whole_texts` kept."""
+    return [int(text, 16) for text in texts]
+
+
+def check_state(possible: bool) -> None:
+    """Refuse a state that no stream of the plan can have."""
+    if not possible:
+        raise FileFormatError("the state is not one of this stream; it was damaged or edited")
 
 
 def _is_whole(increment: object) -> bool:
@@ -237,53 +331,3 @@ def _fixed(value: float) -> int:
     if scaled.denominator != 1:
         raise InvalidParameter("rate", value, "must be a multiple of 2^-100")
     return int(scaled)
-
-
-class Position:
-    """The one count of a stream's steps that all its copies share, and none can turn back.
-
-    A folder holds one empty file, whose name is the number of the steps answered. A step begins by
-    renaming it, which of several copies only one can do, and waits until the disk holds the name.
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).absolute()
-        self.name = secrets.token_hex(8)  # another stream in the same place is another stream
-        try:
-            self.folder.mkdir(mode=0o700)
-            self._file(0).touch(exist_ok=False)
-            _sync(self.folder)
-            _sync(self.folder.parent)
-        except OSError as error:
-            rule = f"cannot be made a new folder ({error.strerror or type(error).__name__})"
-            raise InvalidParameter("position", str(folder), rule, "name one that is free") from None
-
-    def claim(self, step: int) -> None:
-        """Take the next step, for good; refused where it has been taken."""
-        try:
-            self._file(step).rename(self._file(step + 1))
-            _sync(self.folder)
-        except FileNotFoundError:
-            raise NoisewrightError(
-                f"step {step + 1} of this stream was taken before, by another copy or before a"
-                " restart; answering it again would spend its budget again: restore the latest"
-                " state, or start a new stream with a budget of its own"
-            ) from None
-        except OSError as error:
-            raise NoisewrightError(
-                f"the stream's position cannot be written ({error.strerror}); no answer was given"
-            ) from None
-
-    def _file(self, step: int) -> Path:
-        return self.folder / f"{self.name}-{step}"
-
-
-def _sync(folder: Path) -> None:
-    """Wait until the disk holds the names in a folder, where the system can tell."""
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

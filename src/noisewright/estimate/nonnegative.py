@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate.newton_fit import gathered_rows, newton_fit, with_declared
+from noisewright.stages import stage
 from noisewright.workload.base import FloatArray, Workload
 
 Mask = npt.NDArray[np.bool_]
@@ -25,6 +27,7 @@ _NEWTON_STEPS = 60
 _CLOSE = 1e-9
 _EXACT = 0.02  # of the largest standard error
 _KNOWN = 1e-3
+_NEGLIGIBLE = 1e-7  # of the largest variance: answers are then within 5e-4 standard errors
 _ROUNDS = 10
 
 
@@ -138,8 +141,9 @@ def nonnegative_histogram(
 ) -> NonNegativeFit:
     """Minimise Σ((w_i·x − answer_i)/std_i)² over x ≥ 0, with Σx = `total` where it is given.
 
-    `facts` hold as well: empty cells, declared sums. Quasi-Newton steps within bounds, from
-    products with the workload alone; declared sums by multipliers, and exactly at the end.
+    `facts` hold as well: empty cells, declared sums (exactly, at the end). Newton steps where the
+    queries are few enough to be written out; quasi-Newton steps within bounds from products with
+    the workload alone where they are not.
     """
     if workload.size > LARGEST_HISTOGRAM:
         raise TooLarge(
@@ -149,20 +153,44 @@ def nonnegative_histogram(
     if total is not None and not (np.isfinite(total) and total >= 0):
         raise InvalidParameter("total", total, "must be a number of people >= 0")
     rows, values = facts.equalities(total, workload.size)
-    problem = _Problem(workload, answers, _weights(std, bool(len(rows))), rows, values)
+    unit = max(float(std.max()), np.finfo(float).tiny) ** 2
+    problem = _Problem(workload, answers, _weights(std, bool(len(rows))), rows, values, unit)
     people = float(total) if total is not None else max(0.0, float(np.abs(answers).max()))
     x = np.full(workload.size, people / workload.size)
-    used = 0
-    for _ in range(_ROUNDS if len(rows) else 1):
-        x, count = problem.minimise(x, facts.possible, steps - used, tolerance)
-        used += count
-        if used >= steps or problem.tighten(x):
-            break
+    stage("fitting a non-negative histogram")
+    newton = _by_newton(problem, x, facts.possible)
+    x, used = newton if newton is not None else _by_descent(problem, x, facts, steps, tolerance)
     project = Projector(facts, total)
     x = project(x)
     moved = project(x - problem.slope(x) / problem.curvature)
     breach = float(np.linalg.norm(moved - x) / max(float(np.linalg.norm(x)), 1.0))
     return NonNegativeFit(x, breach, used)
+
+
+def _by_newton(
+    problem: _Problem, start: FloatArray, possible: Mask | None
+) -> tuple[FloatArray, int] | None:
+    """The best point and its steps; None where there are too many queries to be written out."""
+    inside = np.arange(start.size) if possible is None else np.flatnonzero(possible)
+    gathered = gathered_rows(problem.workload, problem.answers, problem.weights, inside)
+    if gathered is None:
+        return None
+    whole = with_declared(gathered, problem.rows[:, inside], problem.values)
+    x = np.zeros_like(start)
+    x[inside], used = newton_fit(whole, start[inside], _NEGLIGIBLE * problem.unit)
+    return x, used
+
+
+def _by_descent(
+    problem: _Problem, x: FloatArray, facts: Facts, steps: int, tolerance: float
+) -> tuple[FloatArray, int]:
+    used = 0
+    for _ in range(_ROUNDS if len(problem.rows) else 1):
+        x, count = problem.minimise(x, facts.possible, steps - used, tolerance)
+        used += count
+        if used >= steps or problem.tighten(x):
+            break
+    return x, used
 
 
 def _weights(std: FloatArray, known: bool) -> FloatArray:
@@ -182,9 +210,10 @@ class _Problem:
         weights: FloatArray,
         rows: FloatArray,
         values: FloatArray,
+        unit: float,
     ) -> None:
         self.workload, self.answers, self.weights = workload, answers, weights
-        self.rows, self.values = rows, values
+        self.rows, self.values, self.unit = rows, values, unit
         self.curvature = max(_largest_curvature(workload, weights), np.finfo(float).tiny)
         self.multipliers = np.zeros(len(rows))
         self.penalty = self.curvature / max(float((rows**2).sum()), 1.0)

@@ -14,6 +14,8 @@ Neighbours = Literal["add-remove", "replace-one"]
 NEIGHBOURS: tuple[str, ...] = get_args(Neighbours)
 
 _MEANING = {"add-remove": "add or remove one person", "replace-one": "replace one person"}
+_WEAK_EPSILON = 10.0
+_WEAK_DELTA = 1e-3
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,23 @@ class Privacy:
         from noisewright.privacy.gaussian import zcdp_epsilon
 
         return zcdp_epsilon(self.rho, self.delta)
+
+    @property
+    def caution(self) -> str | None:
+        """Why few would call this a promise; None where it is one."""
+        epsilon, delta = self.implied_epsilon, self.delta
+        reasons = []
+        if epsilon is not None and epsilon >= _WEAK_EPSILON:
+            reasons.append(
+                f"epsilon={epsilon:.4g} is large: what one person says may make an outcome "
+                f"e^{epsilon:.4g} times as likely; common choices lie below {_WEAK_EPSILON:g}"
+            )
+        if delta is not None and delta >= _WEAK_DELTA:
+            reasons.append(
+                f"delta={delta:.4g} is large: so likely the promise may fail altogether for each "
+                f"person; choose it far below one over the number of people, as 1e-9"
+            )
+        return ". ".join(reasons) or None
 
     def text(self) -> str:
         """Describe the guarantee for a reader."""

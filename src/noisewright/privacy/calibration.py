@@ -81,6 +81,31 @@ def splittable(privacy: Privacy) -> Privacy:
     return Privacy(rho=float_below(1 / (2 * sigma**2)), neighbours=privacy.neighbours)
 
 
+def row_budget(privacy: Privacy, rows: int) -> Privacy:
+    """The budget of one row where up to so many rows of a person count and `privacy` is theirs.
+
+    Rows may all move a measurement the same way: it moves by `rows` times as much. Noise for one
+    row under ε/k, or under ρ/k², is the noise for k rows under ε or ρ. A margin covers the rounding
+    of ratios, so that k times the loss of a row, as a float, still keeps the whole.
+    """
+    if rows == 1:
+        return privacy
+    if privacy.neighbours != "add-remove":
+        raise InvalidParameter(
+            "neighbours",
+            privacy.neighbours,
+            f"tells nothing of how many rows a person has, and up to {rows} count",
+            "plan for add-remove; half that budget is kept when people are replaced",
+        )
+    whole = splittable(privacy)
+    if whole.rho is not None:
+        rho = float_below(Fraction(whole.rho) / rows**2 * _MARGIN)
+        return Privacy(rho=rho, neighbours="add-remove")
+    assert whole.epsilon is not None
+    epsilon = float_below(Fraction(whole.epsilon) / rows * _MARGIN)
+    return Privacy(epsilon=epsilon, neighbours="add-remove")
+
+
 def split(privacy: Privacy, shares: Sequence[float]) -> list[Privacy]:
     """Budgets in these proportions that together keep `privacy`."""
     exact = [Fraction(share) for share in shares]

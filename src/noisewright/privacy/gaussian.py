@@ -22,12 +22,13 @@ from functools import lru_cache
 from math import exp, log, log1p
 
 from noisewright.privacy.proven import exp_minus, mills_ratio, root_half_pi
-from noisewright.privacy.rounding import bracket, float_above, positive, probability, root_above
+from noisewright.privacy.rounding import bracket, float_above, positive, probability, root_below
 
 _RELATIVE_BITS = 60  # width of an enclosure of δ relative to δ
 _SMALLEST_BITS = 1100  # δ below 2^-1100 lies under the smallest float
 _COARSE_BITS = 256  # ratios below 2^-256, for which no noise can be drawn, get a coarse bound
 _DIGITS = 50
+_TANH_FROM = Fraction(1, 10**9)
 _SLACK = Decimal("1e-30")  # far above the rounding of _DIGITS digits, far below that of a float
 
 
@@ -98,14 +99,30 @@ def gaussian_epsilon(delta: float, ratio: float) -> float:
     return bracket(too_small, ratio)[1]
 
 
+@lru_cache(maxsize=4096)
 def pure_to_zcdp(epsilon: float) -> float:
-    """Return the ρ = ε²/2 that pure ε implies (Bun and Steinke 2016 [017]), rounded up."""
-    return float_above(positive("epsilon", epsilon) ** 2 / 2)
+    """Return the least ρ that pure ε implies, ε tanh(ε/2) <= ε²/2 [017], rounded up.
+
+    Of pure mechanisms randomized response loses most: D_α = ln(cosh(u)/cosh(ε/2))/(α-1) with
+    u = (α-1/2)ε. As ln cosh √v is concave in v = u², it lies below its tangent at v = ε²/4, which
+    says D_α <= α ε tanh(ε/2), with equality as α falls to one.
+    """
+    exact = positive("epsilon", epsilon)
+    if exact < _TANH_FROM:  # the difference is below the rounding of a float
+        return float_above(exact**2 / 2)
+    with localcontext(prec=_DIGITS):
+        decay = (-Decimal(exact.numerator) / Decimal(exact.denominator)).exp()
+        tanh = Fraction((1 - decay) / (1 + decay)) * (1 + Fraction(_SLACK))
+    return float_above(min(exact * tanh, exact**2 / 2))
 
 
 def gaussian_sigma_for_rho(rho: float, sensitivity: float = 1.0) -> float:
-    """Return the least σ = sensitivity/√(2ρ) of a ρ-zCDP Gaussian release, rounded up."""
-    return root_above(positive("sensitivity", sensitivity) ** 2 / (2 * positive("rho", rho)))
+    """Return a σ = sensitivity/√(2ρ) of a ρ-zCDP Gaussian release, rounded up.
+
+    The ratio is rounded down first, so that as a float it still keeps ρ.
+    """
+    ratio = root_below(2 * positive("rho", rho))
+    return float_above(positive("sensitivity", sensitivity) / Fraction(ratio))
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:

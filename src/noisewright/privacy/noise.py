@@ -40,7 +40,8 @@ Size = int | tuple[int, ...]
 Scale = float | Fraction
 
 _BATCH = 1 << 16  # draws handled at once, so that work arrays stay in the processor's cache
-_FIRST_BITS = 63
+FIRST_BITS = 63
+"""Bits of a uniform number that are known at first."""
 _MORE_BITS = 64
 _GUARD_BITS = 32
 
@@ -53,6 +54,11 @@ def rounded_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None)
 def discrete_laplace(scale: Scale, size: Size, source: ByteSource | None = None) -> Integers:
     """Draw integers k with probability proportional to e^(-|k|/scale), exactly."""
     return _draw(_DiscreteLaplace(checked_scale("scale", scale)), size, source)
+
+
+def geometric(scale: Scale, size: Size, source: ByteSource | None = None) -> Integers:
+    """Draw integers k >= 0 with Pr(k >= m) = e^(-m/scale), exactly."""
+    return np.abs(_draw(_Geometric(checked_scale("scale", scale)), size, source))
 
 
 def _count(size: Size) -> int:
@@ -110,11 +116,27 @@ class _DiscreteLaplace(_Law):
         return np.floor(y), enough & sure
 
 
-class _Uniform:
+class _Geometric(_Law):
+    def __init__(self, scale: Fraction) -> None:
+        self.exact, self.scale = scale, float(scale)
+
+    def survival(self, m: int, precision: int) -> Enclosure:
+        """Enclose e^(-m/s)."""
+        return exp_minus(m / self.exact, precision)
+
+    def magnitudes(self, bits: Words) -> tuple[Floats, Mask]:
+        """Return the floor of -s ln u, which counts the m with u <= S(m)."""
+        logarithm, enough = minus_log(bits)
+        y = self.scale * logarithm
+        sure = np.abs(y - np.rint(y)) > self.scale * LOGARITHM_ERROR
+        return np.floor(y), enough & sure
+
+
+class Uniform:
     """A uniform real number in [0, 1] that learns more of its bits when a comparison needs them."""
 
     def __init__(self, first: int, source: ByteSource) -> None:
-        self._numerator, self._bits, self._source = first, _FIRST_BITS, source
+        self._numerator, self._bits, self._source = first, FIRST_BITS, source
 
     def at_most(self, bound: Callable[[int], Enclosure]) -> bool:
         """Compare with a number that `bound` encloses at any precision asked for."""
@@ -139,13 +161,13 @@ def _draw(law: _Law, size: Size, source: ByteSource | None) -> Integers:
         magnitudes, sure = law.magnitudes(bits)
         part[:] = magnitudes
         for position in np.flatnonzero(~sure):
-            uniform = _Uniform(int(bits[position]), source)
+            uniform = Uniform(int(bits[position]), source)
             part[position] = _exact_magnitude(law, uniform, int(magnitudes[position]))
         np.negative(part, out=part, where=(words & np.uint64(1)).astype(bool))
     return result.reshape(size)
 
 
-def _exact_magnitude(law: _Law, uniform: _Uniform, guess: int) -> int:
+def _exact_magnitude(law: _Law, uniform: Uniform, guess: int) -> int:
     """Count the m >= 1 with U <= S(m): gallop away from a guess, then bisect."""
 
     def reaches(m: int) -> bool:

@@ -86,6 +86,15 @@ def root_above(exact: Fraction) -> float:
     return float_above(Fraction(isqrt(scaled) + 1, 1 << shift))
 
 
+def root_below(exact: Fraction) -> float:
+    """Return a float that is not above the square root of `exact`, and close to it."""
+    if exact <= 0:
+        return 0.0
+    shift = max(0, 128 - exact.numerator.bit_length() + exact.denominator.bit_length()) // 2 + 64
+    scaled = (exact.numerator << 2 * shift) // exact.denominator
+    return float_below(Fraction(isqrt(scaled), 1 << shift))
+
+
 def bracket(holds: Callable[[float], bool], start: float) -> tuple[float, float]:
     """Return x < y, 2^-50 apart: the property, true below some point, holds at x and not at y."""
     low = high = start

@@ -56,3 +56,15 @@ def uniform_integers(
         result[pending] = uniform_words(pending.size, source) >> shift
         pending = pending[result[pending] > largest]
     return result
+
+
+def uniform_below(bound: int, source: ByteSource | None = None) -> int:
+    """Return an integer, exactly uniform on 0, ..., bound - 1, however large the bound."""
+    if bound < 1:
+        raise InvalidParameter("bound", bound, "must be >= 1")
+    source = source or SystemSource()
+    bits = (bound - 1).bit_length()
+    while True:
+        drawn = int.from_bytes(source.bytes(-(-bits // 8)), "little") & ((1 << bits) - 1)
+        if drawn < bound:
+            return drawn

@@ -7,9 +7,11 @@ Gaussian ratios add in squares, exactly; the others in ε. A `Privacy` is always
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import inf
+from math import exp
+from typing import Any
 
 import msgspec
 
@@ -24,11 +26,6 @@ from noisewright.privacy.rounding import (
     root_above,
     sum_above,
 )
-
-_FLOAT_DELTA = 1e-12  # far above the rounding of a convolution of probabilities
-_LARGEST_SPAN = 1e5
-_FINEST_GRID = 1e-4
-_GRID_POINTS = 2**18
 
 
 class _Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="loss"):
@@ -98,6 +95,13 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return next(loss.mu for loss in self.losses if isinstance(loss, Gaussian))
         return root_above(sum(squares, Fraction(0))) if squares else 0.0
 
+    def of_rows(self, rows: int) -> Spend:
+        """What it costs a person of whom up to so many rows count, if this is the cost of one row.
+
+        Rows may all move the same way, so that ratios grow with their number, never with its root.
+        """
+        return self if rows == 1 else Spend(self.neighbours, tuple(map(_times(rows), self.losses)))
+
     def promise(self, delta: float | None = None) -> Privacy:
         """The least guarantee known to follow, rounded to the safe side.
 
@@ -161,51 +165,51 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _promises(self) -> list[Promise]:
         return [loss for loss in self.losses if isinstance(loss, Promise)]
 
+    def to_dp_accounting(self) -> Any:
+        """The losses as an event of dp-accounting (extra `accounting`).
+
+        Gaussian losses are one event, since their composition is exact. A pure loss is discrete
+        Laplace noise at sensitivity one, whose loss is that of randomized response. Compose it with
+        the accountant's default relation, whatever ours is: ratios are already those of what our
+        neighbours change.
+        """
+        try:
+            from dp_accounting import dp_event
+        except ImportError:
+            raise NoisewrightError(
+                "events of dp-accounting need it; install noisewright[accounting]"
+            ) from None
+        if self._deltas:
+            raise InvalidParameter(
+                "losses", "promise", "of (ε, δ) alone is no event of dp-accounting", "use promise()"
+            )
+        mu = self.mu
+        gaussian = [dp_event.GaussianDpEvent(float_below(1 / Fraction(mu)))] if mu else []
+        pure = [
+            dp_event.SelfComposedDpEvent(dp_event.DiscreteLaplaceDpEvent(epsilon, 1), times)
+            for epsilon, times in Counter(self._pure).items()
+        ]
+        return dp_event.ComposedDpEvent([*gaussian, *pure])
+
     def to_dict(self) -> dict[str, object]:
         """The losses, ready for JSON."""
         plain: dict[str, object] = msgspec.to_builtins(self)
         return plain
 
 
-def loss_distribution_epsilon(
-    delta: float, *, ratios: Sequence[float] = (), releases: Sequence[Privacy] = ()
-) -> float:
-    """Return the ε of all together by privacy loss distributions (extra `accounting`).
+def _times(rows: int) -> Callable[[Loss], Loss]:
+    """The loss of a group of rows: neighbours of neighbours, so many steps apart."""
 
-    `ratios` are sensitivity/σ of Gaussian releases. `releases` are pure or approximate guarantees,
-    each replaced by the least private mechanism that keeps it, so nothing else need be known.
-    The distributions are discretised pessimistically, on a grid of bounded size, so the ε returned
-    is an upper bound, infinite where nothing useful can be said (δ below 2e-12, losses above 1e5).
-    But dp-accounting computes it in floats: 1e-12 of δ is set aside for that, without the proof of
-    the rest of this room.
-    """
-    probability("delta", delta)
-    epsilons = [_stated(release) for release in releases]
-    squares = sum((positive("ratio", ratio) ** 2 for ratio in ratios), Fraction(0))
-    ratio = root_above(squares) if ratios else 0.0
-    try:
-        from dp_accounting.pld import common, privacy_loss_distribution
-    except ImportError:
-        raise NoisewrightError(
-            "composition by privacy loss distributions needs dp-accounting;"
-            " install noisewright[accounting]"
-        ) from None
-    span = ratio * (ratio + 20) + 2 * sum(epsilons)
-    if delta < 2 * _FLOAT_DELTA or not 0 < span < _LARGEST_SPAN:
-        return inf
-    grid = {"value_discretization_interval": max(_FINEST_GRID, span / _GRID_POINTS)}
-    total = privacy_loss_distribution.identity(**grid)
-    if ratios:
-        total = total.compose(privacy_loss_distribution.from_gaussian_mechanism(1 / ratio, **grid))
-    for epsilon, release in zip(epsilons, releases, strict=True):
-        promise = common.DifferentialPrivacyParameters(epsilon, release.delta or 0.0)
-        total = total.compose(privacy_loss_distribution.from_privacy_parameters(promise, **grid))
-    return float(total.get_epsilon_for_delta(delta - _FLOAT_DELTA)) * (1 + 1e-9)
+    def grown(loss: Loss) -> Loss:
+        if isinstance(loss, Gaussian):
+            return Gaussian(float_above(Fraction(loss.mu) * rows))
+        if isinstance(loss, Laplace):
+            return Laplace(float_above(Fraction(loss.ratio) * rows))
+        epsilon = float_above(Fraction(loss.epsilon) * rows)
+        if not loss.delta:
+            return Promise(epsilon)
+        # δ(1 + e^ε + … + e^((k−1)ε)) <= δ·k·e^(kε)
+        delta = float_above(Fraction(loss.delta) * rows * Fraction(exp(epsilon)) * Fraction(9, 8))
+        return Promise(epsilon, delta)
 
-
-def _stated(release: Privacy) -> float:
-    if release.epsilon is None:
-        raise InvalidParameter(
-            "releases", release.text(), "cannot be zCDP", "give the ratios of Gaussian releases"
-        )
-    return release.epsilon
+    return grown

@@ -50,6 +50,10 @@ def integer_basis(workload: Workload) -> Integers | None:
         return np.ones((1, workload.cells), dtype=np.int64)
     if _full_rank(workload):
         return None
+    gram = workload.gram().dense()
+    used = np.flatnonzero(np.diagonal(gram))
+    if used.size < len(gram) and _positive(gram[np.ix_(used, used)]):  # some cells in no query
+        return np.eye(len(gram), dtype=np.int64)[used]
     rows = np.unique(workload.dense(), axis=0)
     if not (rows == np.rint(rows)).all() or np.abs(rows).max() > 2**20:
         return None
@@ -70,8 +74,12 @@ def _full_rank(workload: Workload) -> bool:
         return True
     if isinstance(workload, Total):
         return workload.cells == 1
-    values = np.linalg.eigvalsh(workload.gram().dense())
-    return bool(values[0] > 1e-9 * values[-1])
+    return _positive(workload.gram().dense())
+
+
+def _positive(gram: FloatArray) -> bool:
+    values = np.linalg.eigvalsh(gram)
+    return bool(values.size and values[0] > 1e-9 * values[-1])
 
 
 def small_integers(strategy: FloatArray) -> Integers | None:

@@ -171,8 +171,8 @@ class _Quadratics:
             return factor.row_quadratics(self.covariance(block, attribute))
         place = block.attributes.index(attribute)
         rows = factor if self.strategy.axes is None else without_offsets(factor)
-        images = rows.matvec(self.strategy.inverses(block)[place])
-        return np.asarray(np.einsum("ij,ij->i", images, images))
+        assert isinstance(rows, Explicit)
+        return rows.image_squares(self.strategy.inverses(block)[place])
 
     def interaction(self, attribute: int, inside: bool) -> FloatArray:
         """Centring matrix inside an interaction, spreading evenly outside it."""

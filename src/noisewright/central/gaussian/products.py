@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf, prod
 
 import numpy as np
@@ -26,6 +27,7 @@ from noisewright.central.problem import (
 )
 from noisewright.norm.factorization import without_offsets
 from noisewright.norm.factorize import Factorization, factorize
+from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.structure import Term
 
@@ -55,7 +57,9 @@ def product_strategy(
         if (text := factor.text()) not in known:
             # Small problems cost nothing: solved to where no printed digit changes.
             tolerance = 1e-8 if sizes[i] <= _SMALL else 5e-7
-            known[text] = factorize(factor, norm=norm, tolerance=tolerance)
+            known[text] = factorize(
+                factor, norm=norm, tolerance=tolerance, progress=partial(_tell, factor)
+            )
         solved.append(known[text])
     real = [s.strategy.dense() for s in solved]
     inexact = sum(small_integers(strategy) is None for strategy in real)
@@ -69,6 +73,10 @@ def product_strategy(
     return Candidate(
         strategy, value, bound, "weighted nuclear norm", "; ".join(dict.fromkeys(notes))
     )
+
+
+def _tell(factor: Workload, gap: float) -> None:
+    stage(f"factorizing {factor.queries:,} queries over {factor.size:,} cells: gap {gap:.0e}")
 
 
 def replaced_product(

@@ -222,12 +222,12 @@ def usual_starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
     if len(sizes) == 1:
         shapes = dict.fromkeys(_levels(cells, leaf, children) for leaf, children in _SHAPES)
         for shape in filter(None, shapes):
-            yield _START * np.concatenate([_intervals(cells, count) for count in shape])
+            yield _START * np.concatenate([intervals(cells, count) for count in shape])
     else:
         grids = dict.fromkeys(tuple(min(n, count) for n in sizes) for count in _GRIDS)
         for grid in grids:
             if 4 * prod(grid) <= cells:
-                yield _START * reduce(_kron, map(_intervals, sizes, grid))
+                yield _START * reduce(_kron, map(intervals, sizes, grid))
     if cells <= _RANDOM_CELLS:
         rng = np.random.default_rng(0)
         for count in _RANDOM_ROWS:
@@ -247,7 +247,7 @@ def _kron(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.asarray(np.kron(first, second), dtype=np.float64)
 
 
-def _intervals(cells: int, count: int) -> FloatArray:
+def intervals(cells: int, count: int) -> FloatArray:
     """Rows that sum neighbouring cells."""
     edges = np.linspace(0, cells, count + 1).astype(np.int64)
     numbers = np.arange(cells)

@@ -1,0 +1,184 @@
+"""Sums of cells beside the cells, under carry noise: A = [I; T]·Diag(1 + 1ᵀT)⁻¹ with T ≥ 0.
+
+On long lists of cells a few sums are worth their share of the budget. Carries, for the answers of
+generalised least squares under the noise so far, and rows, by descent for given noise, are improved
+in turn, and each step lowers the same error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.carry_search import best_carries
+from noisewright.central.laplace.weighted_identity import WeightedIdentity, intervals
+from noisewright.central.mechanism import Integers
+from noisewright.workload.base import FloatArray
+
+LEAST_SUMMED, MOST_SUMMED = 80, 1024
+"""Cells between which sums of them are searched: at 64 they pay a thousandth."""
+
+_START = 0.3  # weight of a sum, in weights of a cell
+_FIRST, _MORE = 2, 6  # rounds of every start, and of the best of them
+_RACED = 512  # cells up to which several starts race
+_STEPS = 30  # of descent in a round
+_HOPEFUL = 1.05  # times the error without sums: a start that is worse by then is given up
+_NEGLIGIBLE = 1e-6  # weight of a cell in a row that is left out
+_FINE = 64.0  # grid steps per scale of the noise, while rows are searched
+_HEAVIEST = 1000.0
+_BITS = 14  # of the largest integer of a row
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """Generalised least squares for y₁ = x/s + η₁ and y₂ = T(x/s) + η₂, E ηηᵀ as given.
+
+    y₂ − Ty₁ = η₂ − Tη₁ is noise alone, of variance V. What it tells of η₁, H = E η₁(η₂ − Tη₁)ᵀ, is
+    taken off: x is s(y₁ − HV⁻¹(y₂ − Ty₁)), and a system is solved for the few sums only.
+    """
+
+    norms: FloatArray
+    rows: FloatArray
+    covariance: FloatArray
+
+    @cached_property
+    def _told(self) -> FloatArray:
+        """H."""
+        cells = self.rows.shape[1]
+        own, mixed = self.covariance[:cells, :cells], self.covariance[:cells, cells:]
+        return np.asarray(mixed - own @ self.rows.T)
+
+    @cached_property
+    def _used(self) -> FloatArray:
+        """HV⁻¹."""
+        cells = self.rows.shape[1]
+        mixed, last = self.covariance[:cells, cells:], self.covariance[cells:, cells:]
+        variance = last - self.rows @ self._told - mixed.T @ self.rows.T
+        return np.asarray(np.linalg.solve((variance + variance.T) / 2, self._told.T).T)
+
+    def variance(self, gram: FloatArray) -> float:
+        """Of all answers together."""
+        return self.slopes(gram)[0]
+
+    def slopes(self, gram: FloatArray) -> tuple[float, FloatArray]:
+        """The variance, and its derivatives by the rows T where s = 1 + 1ᵀT."""
+        s, h, x = self.norms[:, None], self._told, self._used
+        own = self.covariance[: len(s), : len(s)]
+        plain = (gram * own) @ self.norms
+        seen = gram @ (s * x)
+        y = s * seen
+        value = float(self.norms @ plain - (h * y).sum())
+        by_norms = 2 * (plain - (h * seen).sum(axis=1))
+        return value, by_norms + 2 * ((own @ y).T - (x.T @ y) @ h.T)
+
+    def weights(self, gram: FloatArray) -> FloatArray:
+        """C = RᵀR for the answers R from y."""
+        s, x, t = self.norms[:, None], self._used, self.rows
+        scaled = s * gram * self.norms
+        y = scaled @ x
+        square = x.T @ y
+        mixed = y + t.T @ square
+        first = scaled + y @ t + t.T @ mixed.T
+        return np.asarray(np.block([[(first + first.T) / 2, -mixed], [-mixed.T, square]]))
+
+
+@dataclass(frozen=True, eq=False)
+class SumRows:
+    """Rows T, and the covariance of carry noise on all rows at L1 sensitivity one and ε = 1."""
+
+    rows: FloatArray
+    covariance: FloatArray
+
+    @classmethod
+    def begun(cls, sums: FloatArray) -> SumRows:
+        """From sums of cells, with independent noise."""
+        return cls(_START * sums, 2.0 * np.eye(sum(sums.shape)))
+
+    @property
+    def order(self) -> Integers:
+        """Cells from the last to the first, as is best for cumulative queries, and then sums."""
+        count, cells = self.rows.shape
+        return np.concatenate([np.arange(cells)[::-1], np.arange(cells, cells + count)])
+
+    @property
+    def answers(self) -> LeastSquares:
+        """What is answered from all rows."""
+        return LeastSquares(1 + self.rows.sum(axis=0), self.rows, self.covariance)
+
+    def carried(self, gram: FloatArray) -> SumRows:
+        """With the best carries for the answers that are given under the noise so far."""
+        _, carries = best_carries(self.answers.weights(gram), self.order, _FINE)
+        covariance = np.asarray(carries.covariance(_FINE).todense()) / _FINE**2
+        return replace(self, covariance=covariance)
+
+    def descended(self, gram: FloatArray) -> SumRows:
+        """With rows after some steps of L-BFGS, for the noise as it is."""
+        from scipy.optimize import Bounds, minimize
+
+        shape = self.rows.shape
+
+        def value(flat: FloatArray) -> tuple[float, FloatArray]:
+            moved = replace(self, rows=flat.reshape(shape))
+            error, slope = moved.answers.slopes(gram)
+            return error, slope.ravel()
+
+        result = minimize(
+            value,
+            self.rows.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(0.0, _HEAVIEST),
+            options={"maxiter": _STEPS},
+        )
+        return replace(self, rows=np.asarray(result.x).reshape(shape))
+
+    def improved(self, gram: FloatArray, rounds: int) -> SumRows:
+        """After so many rounds of carries for the rows, and rows for the carries."""
+        design = self
+        for _ in range(rounds):
+            design = design.carried(gram).descended(gram)
+        return design.carried(gram)
+
+    def used(self) -> SumRows:
+        """Without rows that sum nothing."""
+        kept = self.rows.max(axis=1) > _NEGLIGIBLE
+        all_rows = np.concatenate([np.ones(self.rows.shape[1], dtype=np.bool_), kept])
+        return SumRows(self.rows[kept], self.covariance[np.ix_(all_rows, all_rows)])
+
+    def on_grid(self, gram: FloatArray, epsilon: float) -> tuple[Integers, Carries, float]:
+        """The rows in integers, carries for this budget, and the exact error of both together."""
+        whole = WeightedIdentity(self.rows).integers(_BITS)
+        scale = float(whole.sum(axis=0).max()) / epsilon
+        own = whole.diagonal().astype(np.float64)
+        before = LeastSquares(1 / own, whole[len(own) :] / own, self.covariance * scale**2)
+        _, carries = best_carries(before.weights(gram), self.order, scale)
+        exact = np.asarray(carries.covariance(scale).todense())
+        variance = replace(before, covariance=exact).variance(gram)
+        return whole, carries, float(np.sqrt(max(variance, 0.0)))
+
+
+def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows | None:
+    """The best rows found, or None where none promises less variance than `plain`, without any."""
+    starts = map(SumRows.begun, _starts(sizes))
+    raced = [start.improved(gram, _FIRST) for start in starts]
+    best = min(raced, key=lambda design: design.answers.variance(gram))
+    if best.answers.variance(gram) > _HOPEFUL**2 * plain:
+        return None
+    best = best.improved(gram, _MORE).used()
+    return best if len(best.rows) else None
+
+
+def _starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
+    """Sums that share the cells of one attribute evenly; of several, the sum of them all."""
+    cells = prod(sizes)
+    if len(sizes) > 1:
+        yield np.ones((1, cells))
+        return
+    most = round(np.sqrt(cells) / 2)
+    for count in dict.fromkeys((most, most // 2) if cells <= _RACED else (most,)):
+        yield intervals(cells, count)

@@ -1,0 +1,198 @@
+"""Non-negative least squares by proximal steps, each solved by Newton's method in its dual.
+
+To minimise ½Σ w_i(r_i·x − y_i)² over x ≥ 0, a proximal step of length σ from x has the dual
+
+    min_u  ½Σ u_i²/w_i + y·u + ‖max(x − σRᵀu, 0)‖²/2σ
+
+with one unknown per query, not per cell, and the second derivative 1/w + σR_A R_Aᵀ over the cells A
+that stay above zero. Queries that overlap in many ways make descent over cells take thousands of
+steps; this takes less than a hundred. Declared sums are queries of infinite weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.structure import Structure, Term
+
+MOST_QUERIES = 2500
+"""Unknowns of the dual, whose second derivative is written out."""
+
+_MOST_ENTRIES = 2**25  # of the queries that are not zero, a few hundred MB
+_MOST_DENSE = 2**24
+_PROXIMAL_STEPS = 30
+_NEWTON_STEPS = 40
+_LONGER = 10.0  # how much longer every proximal step is than the one before
+_DECLARED = 1e-9  # of the mean curvature: what stands for infinite weight
+_SHORTEST = 1e-6
+_INNER = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Queries as sparse columns over cells, with what they should be and how much that weighs.
+
+    `columns` has a row per cell and a column per query; `slack` is 1/weight.
+    """
+
+    columns: Any
+    values: FloatArray
+    slack: FloatArray
+
+    def images(self, x: FloatArray) -> FloatArray:
+        """What the queries are of a histogram."""
+        return np.asarray(self.columns.T @ x)
+
+
+def gathered_rows(
+    workload: Workload, answers: FloatArray, weights: FloatArray, inside: npt.NDArray[np.intp]
+) -> Rows | None:
+    """The queries over the cells `inside`, those that weigh nothing left out; None if too many.
+
+    More queries than cells are brought down to as many as there are cells, by the Gram matrix.
+    """
+    from scipy.sparse import csr_array, hstack
+
+    if workload.queries > workload.size and workload.size <= MOST_QUERIES:
+        return _reduced(workload, answers, weights, inside)
+    kept = np.flatnonzero(weights)
+    if len(kept) > MOST_QUERIES:
+        return None
+    parts = []
+    for term in workload.structure.terms:
+        part = _spread(term, workload.structure)
+        if part is None:
+            return None
+        parts.append(part)
+        if sum(p.nnz for p in parts) > _MOST_ENTRIES:
+            return None
+    columns = csr_array(hstack(parts, format="csc")[:, kept])[inside]
+    return Rows(columns, answers[kept], 1 / weights[kept])
+
+
+def _spread(term: Term, structure: Structure) -> Any:
+    """The queries of a term over all cells; None where there are too many entries."""
+    from scipy.sparse import csr_array
+
+    small = term.inner
+    if small.queries * small.size > _MOST_DENSE:
+        return None
+    rows = csr_array(term.weight * small.dense().T)
+    if rows.nnz * (structure.workload.size / small.size) > _MOST_ENTRIES:
+        return None
+    own = np.arange(small.size).reshape([structure.sizes[i] for i in term.attributes])
+    shape = [s if i in term.attributes else 1 for i, s in enumerate(structure.sizes)]
+    cells = np.broadcast_to(own.reshape(shape), structure.sizes).reshape(-1)
+    return rows[cells]
+
+
+def _reduced(
+    workload: Workload, answers: FloatArray, weights: FloatArray, inside: npt.NDArray[np.intp]
+) -> Rows:
+    """The same sum of squares, up to a constant, from no more rows than there are cells."""
+    from scipy.sparse import csr_array
+
+    values, vectors = np.linalg.eigh(workload.weighted_gram(weights))
+    strong = values > 1e-12 * values[-1]
+    lengths, vectors = np.sqrt(values[strong]), vectors[:, strong]
+    pulled = np.asarray(workload.rmatvec(weights * answers), dtype=np.float64)
+    targets = (vectors.T @ pulled) / lengths
+    return Rows(csr_array((vectors * lengths)[inside]), targets, np.ones(len(lengths)))
+
+
+def with_declared(rows: Rows, sums: FloatArray, values: FloatArray) -> Rows:
+    """Sums over cells that must come out, as queries of (nearly) infinite weight."""
+    from scipy.sparse import csr_array, hstack
+
+    if not len(sums):
+        return rows
+    slack = _DECLARED * float(rows.slack.min(initial=1.0)) * np.ones(len(sums))
+    columns = csr_array(hstack([rows.columns, csr_array(sums.T)], format="csr"))
+    return Rows(columns, np.append(rows.values, values), np.append(rows.slack, slack))
+
+
+def newton_fit(rows: Rows, start: FloatArray, tolerance: float) -> tuple[FloatArray, int]:
+    """The best x ≥ 0, and the Newton steps it took.
+
+    Ends when the objective is within `tolerance` of its least value, by convexity: the gradient at
+    the end of a proximal step is what the step moved over its length.
+    """
+    x, u, used = start, np.zeros(len(rows.values)), 0
+    length = 100 / _largest_curvature(rows)
+    for _ in range(_PROXIMAL_STEPS):
+        step = _Proximal(rows, x, length)
+        u, count = step.solve(u)
+        moved = step.point(u)
+        used += count
+        gap = float(np.linalg.norm(moved - x)) * 2 * float(np.linalg.norm(moved)) / length
+        x = moved
+        if gap <= tolerance:
+            break
+        length *= _LONGER
+    return x, used
+
+
+class _Proximal:
+    """The dual of one proximal step."""
+
+    def __init__(self, rows: Rows, start: FloatArray, length: float) -> None:
+        self.rows, self.start, self.length = rows, start, length
+        self.enough = _INNER * (1 + float(np.linalg.norm(rows.values / np.sqrt(rows.slack.max()))))
+
+    def point(self, u: FloatArray) -> FloatArray:
+        """The histogram that belongs to multipliers."""
+        return np.asarray(np.maximum(self.start - self.length * (self.rows.columns @ u), 0.0))
+
+    def cost(self, u: FloatArray, x: FloatArray) -> float:
+        """What the multipliers make least."""
+        rows = self.rows
+        own = 0.5 * float(rows.slack @ u**2) + float(rows.values @ u)
+        return own + float(x @ x) / (2 * self.length)
+
+    def solve(self, u: FloatArray) -> tuple[FloatArray, int]:
+        """The multipliers of the step, and how many Newton steps found them."""
+        rows, x = self.rows, self.point(u)
+        cost = self.cost(u, x)
+        for done in range(_NEWTON_STEPS):
+            slope = rows.slack * u + rows.values - rows.images(x)
+            if float(np.linalg.norm(slope / np.sqrt(rows.slack.max()))) <= self.enough:
+                return u, done
+            direction = self._direction(x > 0, slope)
+            falls, share = float(slope @ direction), 1.0
+            while share > _SHORTEST:
+                trial = u + share * direction
+                moved = self.point(trial)
+                lower = self.cost(trial, moved)
+                if lower <= cost + 1e-4 * share * falls:
+                    break
+                share /= 2
+            else:  # rounding lets nothing fall any further
+                return u, done
+            u, x, cost = trial, moved, lower
+        return u, _NEWTON_STEPS
+
+    def _direction(self, above: npt.NDArray[np.bool_], slope: FloatArray) -> FloatArray:
+        from scipy.linalg import solve
+
+        seen = self.rows.columns[above]
+        curvature = self.length * np.asarray((seen.T @ seen).toarray())
+        curvature[np.diag_indices(len(slope))] += self.rows.slack
+        curvature[np.diag_indices(len(slope))] *= 1 + 1e-13  # sums of cells that all are empty
+        return -np.asarray(solve(curvature, slope, assume_a="pos", check_finite=False))
+
+
+def _largest_curvature(rows: Rows) -> float:
+    """Estimate of the largest eigenvalue of RᵀDR, by power iteration."""
+    vector = np.random.default_rng(0).random(rows.columns.shape[0]) + 0.1
+    weights = np.minimum(1 / rows.slack, 1 / max(float(np.median(rows.slack)), 1e-300))
+    value = 1.0
+    for _ in range(20):
+        vector = vector / max(float(np.linalg.norm(vector)), 1e-300)
+        vector = np.asarray(rows.columns @ (weights * rows.images(vector)))
+        value = max(float(np.linalg.norm(vector)), 1e-300)
+    return value

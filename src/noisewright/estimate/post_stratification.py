@@ -1,0 +1,49 @@
+"""Who answers is not everybody: estimates weighted to public margins, with their variance."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.base import FloatArray, Workload
+
+_CLEAR = 4.0
+"""Standard errors by which a stratum must be clear of nobody, for a ratio to have a law."""
+
+
+def post_stratified(
+    workload: Workload,
+    cells: FloatArray,
+    covariance: FloatArray,
+    strata: npt.NDArray[np.int64],
+    margins: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Answers in the population, and their variances.
+
+    `strata` names the stratum of every cell, `margins` how many people of the population are in
+    each. Within a stratum, those who answered stand for those who did not: x_c becomes
+    M_s x_c / x_s, a ratio of estimates, whose variance follows from their `covariance` by the delta
+    method.
+    """
+    count = len(margins)
+    told = np.bincount(strata, weights=cells, minlength=count)
+    member = (strata[None, :] == np.arange(count)[:, None]).astype(np.float64)
+    errors = np.sqrt(np.maximum(np.einsum("sc,cd,sd->s", member, covariance, member), 0.0))
+    wanted = margins > 0
+    unclear = wanted & (told < np.maximum(_CLEAR * errors, 1e-9))
+    if unclear.any():
+        raise InvalidParameter(
+            "margins",
+            f"{int(unclear.sum())} strata",
+            f"have an estimate below {_CLEAR:g} standard errors of it: too few people answered",
+            "merge strata, or wait for more reports",
+        )
+    factors = np.where(wanted, margins / np.where(wanted, told, 1.0), 0.0)
+    weighted = cells * factors[strata]
+    shares = np.where(wanted, 1 / np.where(wanted, told, 1.0), 0.0)[strata] * cells
+    # d(M_s x_c / x_s) = f_s (dx_c − x_c / x_s dx_s)
+    within = (strata[:, None] == strata[None, :]) * shares[:, None]
+    gradient = factors[strata][:, None] * (np.eye(len(cells)) - within)
+    variance = workload.row_quadratics(gradient @ covariance @ gradient.T)
+    return np.asarray(workload.matvec(weighted)), np.asarray(np.maximum(variance, 0.0))

@@ -1,0 +1,342 @@
+"""Carry noise: private by enumeration, on few cells as good as any additive noise, exact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noisewright as nw
+from noisewright import container
+from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.carry_search import best_carries, likely_orders
+from noisewright.central.carry.zero_total import ZeroTotal
+from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
+from oracles.additive_noise import least_error
+from oracles.privacy_oracles import SeededSource
+
+FIGURES = {  # root mean square errors at ε = 1 that were found by another program
+    "prefix:8": 2.415,
+    "prefix:16": 2.966,
+    "prefix:64": 4.556,
+    "ranges:64": 4.439,
+    "marginals:2^6:2": 4.950,
+    "marginals:4^4:2": 5.256,
+    "marginals:2^8:3": 7.078,
+    "allmarginals:2^8": 4.180,
+    "ranges:16*ranges:16": 6.395,
+}
+PURE = nw.Privacy(epsilon=1)
+
+
+def random_carries(rng: np.random.Generator, rows: int, most: int) -> Carries:
+    """Any order, cores, targets and signs that are allowed."""
+    order = rng.permutation(rows)
+    cores = rng.integers(0, most + 1, rows).astype(float)
+    targets, shares = np.zeros((rows, rows), dtype=np.int64), np.zeros((rows, rows))
+    for place, row in enumerate(order):
+        later = order[place + 1 :]
+        if len(later):
+            targets[row, : len(later)] = later
+            parts = rng.dirichlet(np.full(len(later), 0.5)) * rng.choice([1.0, 0.6])
+            shares[row, : len(later)] = parts * rng.choice([-1, 1], len(later))
+    return Carries.rounded(order, cores, targets, shares)
+
+
+def steepest(carries: Carries, reach: int) -> int:
+    """By how much the log density, in units of 1/scale, changes over one step of any one row.
+
+    All draws in a box are mapped to noise; that no two meet is what makes the density one of s.
+    """
+    axes = [np.arange(-reach, reach + 1)] * carries.rows
+    draws = np.array(list(product(*axes)), dtype=np.int64).T
+    beyond = np.abs(draws) - np.minimum(np.abs(draws), carries.cores[:, None])
+    noise = carries.carried(draws)
+    heights = {tuple(z): int(h) for z, h in zip(noise.T, beyond.sum(axis=0), strict=True)}
+    assert len(heights) == draws.shape[1]
+    largest = 0
+    for z, height in heights.items():
+        for row in range(carries.rows):
+            other = heights.get((*z[:row], z[row] + 1, *z[row + 1 :]))
+            largest = max(largest, 0 if other is None else abs(other - height))
+    return largest
+
+
+def forged(carries: Carries, **changes: np.ndarray) -> Carries:
+    """Carries past all checks."""
+    copy = object.__new__(Carries)
+    copy.__dict__.update(carries.__dict__)
+    for name in ("dealt", "cores", "paths"):
+        copy.__dict__.pop(name, None)
+    copy.__dict__.update(changes)
+    return copy
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_step_costs_more_than_it_would_under_laplace_noise(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = int(rng.integers(2, 4))
+    carries = random_carries(rng, rows, 4)
+    assert steepest(carries, 8 if rows == 2 else 6) == 1
+
+
+def test_a_core_that_is_carried_twice_is_caught_by_the_enumeration_and_refused() -> None:
+    one, zero = np.array([1, 1]), np.array([[1], [0]])
+    honest = Carries(np.arange(2), np.array([3, 0]), one, zero, np.array([[-3], [0]]))
+    assert steepest(honest, 8) == 1
+    with pytest.raises(InvalidParameter, match="not private"):
+        Carries(np.arange(2), np.array([2, 0]), one, zero, np.array([[-3], [0]]))
+    double = forged(honest, dealt=2 * honest.dealt)  # Σ|N| = 2
+    assert steepest(double, 8) > 1
+    short = honest.dealt.copy()
+    short[0, 0, 2] = -3  # one unit jumps ahead: a core that is not cancelled as stated
+    assert steepest(forged(honest, dealt=short), 8) > 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"order": np.array([0, 0])},
+        {"order": np.array([1, 0])},
+        {"packets": np.array([-1, 0])},
+        {"packets": np.array([300, 0])},
+        {"sizes": np.array([0, 1])},
+        {"sizes": np.array([2**45, 1])},
+        {"targets": np.array([[2], [0]])},
+        {"targets": np.array([[0], [0]])},
+        {"parts": np.array([[-4], [0]])},
+        {"parts": np.array([[np.iinfo(np.int64).min], [0]])},
+        {"parts": np.array([[-1.0], [0.0]])},
+    ],
+    ids=str,
+)
+def test_carries_that_the_proof_does_not_cover_are_refused(change: dict[str, np.ndarray]) -> None:
+    arrays = {
+        "order": np.arange(2),
+        "packets": np.array([3, 0]),
+        "sizes": np.array([1, 1]),
+        "targets": np.array([[1], [0]]),
+        "parts": np.array([[-3], [0]]),
+    }
+    Carries(**arrays)
+    with pytest.raises(InvalidParameter, match=r"carries|cores"):
+        Carries(**(arrays | change))
+
+
+@pytest.mark.parametrize(("cells", "epsilon", "reach"), [(2, 1.0, 14), (3, 2.0, 6), (4, 3.0, 3)])
+def test_few_cells_have_the_least_error_of_all_additive_noise(
+    cells: int, epsilon: float, reach: int
+) -> None:
+    gram = nw.workload(f"prefix:{cells}").gram().dense()
+    errors = []
+    for order in likely_orders(gram):
+        _, carries = best_carries(gram, order, 1 / epsilon)
+        errors.append(float((gram * carries.covariance(1 / epsilon).todense()).sum()))
+    assert min(errors) == pytest.approx(least_error(gram, epsilon, reach), rel=2e-3)
+
+
+@pytest.mark.parametrize("scale", [0.4, 2.0, 900.0, 1e9])
+def test_second_moments_are_those_of_the_integers(scale: float) -> None:
+    """Draws of the sampler, and of the simulation, within bands of seven deviations."""
+    rng = np.random.default_rng(3)
+    carries = random_carries(rng, 4, round(3 * scale))
+    stated = carries.covariance(scale).toarray()
+    count = 20_000
+    for noise in (
+        carries.draw(scale, count, SeededSource(1)).astype(float),
+        carries.simulated(scale, count, np.random.default_rng(1)),
+    ):
+        size = np.sqrt(np.diag(stated))
+        relative = (noise @ noise.T / count - stated) / np.outer(size, size)
+        assert np.abs(relative).max() < 7 * np.sqrt(5 / count)
+
+
+@pytest.mark.parametrize("text", FIGURES)
+def test_errors_are_those_stated_and_below_every_laplace_strategy(text: str) -> None:
+    plan = nw.plan(text, PURE, mechanism="carry")
+    assert plan.forecast().rmse <= 1.01 * FIGURES[text]
+    assert plan.proposal.bound is None
+    assert plan.forecast().ratio is None
+
+
+@pytest.mark.parametrize(("text", "largest"), [("prefix:8", 2.550), ("prefix:16", 3.152)])
+def test_largest_errors_are_planned_for_too(text: str, largest: float) -> None:
+    plan = nw.plan(text, PURE, mechanism="carry", error="max")
+    assert plan.forecast().max <= 1.01 * largest
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
+def test_whole_people_have_less_noise_on_the_unit_lattice(epsilon: float) -> None:
+    cells = nw.plan("identity:8", nw.Privacy(epsilon=epsilon))
+    assert cells.mechanism == "carry"
+    assert cells.achieved == pytest.approx(np.sqrt(0.5) / np.sinh(epsilon / 2))
+    assert cells.achieved < np.sqrt(2) / epsilon
+
+
+def test_it_is_the_default_where_it_is_better_and_the_strategy_stays_what_it_was() -> None:
+    chosen = nw.plan("prefix:16", PURE)
+    strategy = nw.plan("prefix:16", PURE, mechanism="laplace-strategy")
+    assert chosen.mechanism == "carry"
+    assert strategy.method.law.law == "discrete-laplace"
+    assert chosen.achieved < 0.85 * strategy.achieved
+    rows = {row.mechanism: row for row in nw.compare("prefix:16", PURE)}
+    assert rows["carry"].rmse == pytest.approx(chosen.forecast().rmse)
+    assert rows["carry"].errors == "exact"
+    assert rows["carry"].lower_bound is None
+    assert rows["laplace-strategy"].lower_bound > rows["carry"].rmse * 0.5
+
+
+@pytest.mark.filterwarnings("ignore::noisewright.errors.WeakPrivacyWarning")
+@pytest.mark.parametrize(
+    ("text", "epsilon"),
+    [
+        ("prefix:1", 1.0),
+        ("prefix:2", 1.0),
+        ("total:4", 1.0),
+        ("prefix:9", 1e-6),
+        ("prefix:9", 20.0),
+    ],
+)
+def test_edges_are_planned_released_and_kept(text: str, epsilon: float, tmp_path: Path) -> None:
+    plan = nw.plan(text, nw.Privacy(epsilon=epsilon), mechanism="carry")
+    assert plan.spend.promise().epsilon <= epsilon
+    people = np.arange(plan.workload.size)
+    released = plan.release(people)
+    exact = plan.workload.matvec(people)
+    assert (np.abs(released.answers - exact) <= 40 * plan.forecast().std + 1e-9).all()
+    plan.save(tmp_path / "plan.nw")
+    again = nw.load(tmp_path / "plan.nw")
+    np.testing.assert_array_equal(again.forecast().std, plan.forecast().std)
+
+
+def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -> None:
+    from noisewright.planning.plan_files import FileKind
+
+    nw.plan("prefix:8", PURE, mechanism="carry").save(tmp_path / "plan.nw")
+    header, arrays = container.read(tmp_path / "plan.nw", FileKind, "plan again")
+    for name, forge in {
+        "carry.0.parts": lambda a: 2 * a,
+        "carry.0.packets": lambda a: a - 1,
+        "carry.0.targets": lambda a: a - a,
+        "carry.0.order": lambda a: a[::-1].copy(),
+        "carry.0.sizes": lambda a: a[:-1],
+        "factor.0": lambda a: a.astype(float),
+    }.items():
+        wrong = {**arrays, name: forge(arrays[name])}
+        container.write(tmp_path / "forged.nw", header, wrong)
+        with pytest.raises(NoisewrightError):
+            nw.load(tmp_path / "forged.nw")
+    missing = {name: array for name, array in arrays.items() if name != "carry.0.parts"}
+    container.write(tmp_path / "forged.nw", header, missing)
+    with pytest.raises(FileFormatError):
+        nw.load(tmp_path / "forged.nw")
+    # A column of length three costs three: the noise follows from the integers, whatever is said.
+    longer = {**arrays, "factor.0": 3 * arrays["factor.0"]}
+    container.write(tmp_path / "forged.nw", header, longer)
+    heavy = nw.load(tmp_path / "forged.nw")
+    assert heavy.method.scale == pytest.approx(
+        3 * heavy.method.measured.strategy.blocks[0].multiplier
+    )
+    assert heavy.spend.promise().epsilon <= 1
+
+
+COVERED = ("prefix:9", "marginals:2^3:2", "identity:3")
+
+
+def coverage(text: str, epsilon: float, releases: int) -> tuple[float, float]:
+    """The least share of releases whose intervals hold, of one answer and of all at once."""
+    plan = nw.plan(text, nw.Privacy(epsilon=epsilon), mechanism="carry")
+    forecast, source = plan.forecast(), SeededSource(4)
+    counts = plan.counts(np.zeros(plan.workload.size, dtype=np.int64))
+    drawn = (plan.method.measure(counts, source) for _ in range(releases))
+    errors = np.abs([plan.noisy(values) for values in drawn])
+    each = (errors <= forecast.halfwidth * (1 + 1e-9)).mean(axis=0).min()
+    return float(each), float((errors <= forecast.simultaneous_halfwidth).all(axis=1).mean())
+
+
+@pytest.mark.parametrize("text", COVERED)
+@pytest.mark.parametrize("epsilon", [0.5, 2.2])
+def test_intervals_hold_at_their_level(text: str, epsilon: float) -> None:
+    """600 releases: four deviations of a share of 0.95, over at most 12 answers a case."""
+    each, together = coverage(text, epsilon, 600)
+    assert min(each, together) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [*COVERED, "prefix:64", "ranges:12"])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.2, 3.0])
+def test_intervals_hold_over_5000_releases(text: str, epsilon: float) -> None:
+    each, together = coverage(text, epsilon, 5000)
+    assert min(each, together) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 5000)
+
+
+def test_what_is_proved_of_tails_is_above_what_is_drawn() -> None:
+    plan = nw.plan("prefix:6", PURE, mechanism="carry")
+    errors = np.abs(plan.accuracy.draw(200_000, np.random.default_rng(2))) / plan.accuracy.std
+    for alarm in (1e-2, 1e-3, 1e-4):
+        bound = plan.accuracy.tail(alarm)
+        assert (errors > bound).mean(axis=0).max() <= 2 * alarm * 1.1
+        assert bound < 3 * np.quantile(errors, 1 - alarm)
+
+
+REPLACED = nw.Privacy(epsilon=1, neighbours="replace-one")
+
+
+@pytest.mark.parametrize("scale", [0.6, 2.5])
+def test_moments_of_noise_that_adds_up_to_zero_are_those_of_its_enumeration(scale: float) -> None:
+    order, one = np.arange(3), np.ones(3, dtype=np.int64)
+    targets, parts = np.array([[1, 2], [2, 0], [0, 0]]), np.array([[-2, -1], [-2, 0], [0, 0]])
+    carries = Carries(order, np.array([3, 2, 0]), one, targets, parts)
+    reach = 3 + round(16 * scale)
+    axis = np.arange(-reach, reach + 1)
+    first, second = (grid.ravel() for grid in np.meshgrid(axis, axis, indexing="ij"))
+    beyond = [v - np.clip(v, -c, c) for v, c in ((first, 3), (second, 2))]
+    draws = np.array([first, second, -(beyond[0] + beyond[1])])
+    noise = carries.carried(draws)
+    assert not noise.sum(axis=0).any()
+    heights = np.abs(beyond[0]) + np.abs(beyond[1]) + np.abs(draws[2])
+    chances = np.exp(-heights / scale)
+    chances /= chances.sum()
+    exact = (noise * chances) @ noise.T
+    total = ZeroTotal(carries, scale)
+    np.testing.assert_allclose(total.covariance, exact, atol=1e-5 * exact.max())
+    drawn = np.array([total.draw(SeededSource(seed)) for seed in range(1500)])
+    assert not drawn.sum(axis=1).any()
+    assert np.abs(drawn.T @ drawn / 1500 - exact).max() < 8 * np.sqrt(5 / 1500) * exact.max()
+
+
+@pytest.mark.parametrize(("text", "error"), [("prefix:8", 2.680), ("prefix:16", 3.653)])
+def test_replaced_people_have_the_errors_stated_and_their_number_exactly(
+    text: str, error: float, tmp_path: Path
+) -> None:
+    plan = nw.plan(text, REPLACED)
+    assert plan.mechanism == "carry"
+    assert plan.forecast().rmse <= 1.01 * error
+    assert plan.forecast().std[-1] == 0
+    people = np.arange(plan.workload.size)
+    assert plan.release(people).answers[-1] == people.sum()
+    plan.save(tmp_path / "plan.nw")
+    np.testing.assert_array_equal(nw.load(tmp_path / "plan.nw").forecast().std, plan.forecast().std)
+    # The same noise protects nobody who may be absent: under add-remove it is drawn freely.
+    free = plan.at(nw.Privacy(epsilon=1))
+    assert not free.method.closed
+    assert free.accuracy.std[-1] > 0
+    with pytest.raises(InvalidParameter, match="closed"):
+        replace(free.method, closed=True)
+
+
+def test_intervals_of_replaced_people_hold() -> None:
+    plan = nw.plan("prefix:6", REPLACED, mechanism="carry")
+    forecast, source = plan.forecast(), SeededSource(9)
+    counts = plan.counts(np.zeros(6, dtype=np.int64))
+    drawn = (plan.method.measure(counts, source) for _ in range(500))
+    errors = np.abs([plan.noisy(values) for values in drawn])
+    assert (errors <= forecast.halfwidth + 1e-9).mean(axis=0).min() > 0.95 - 4 * np.sqrt(
+        0.0475 / 500
+    )
+    errors = plan.accuracy.draw(50_000, np.random.default_rng(1))[:, :-1] / plan.accuracy.std[:-1]
+    bound = plan.accuracy.multiplier(1 - 1e-6)
+    assert np.abs(errors).max() < bound
