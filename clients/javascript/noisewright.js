@@ -1,4 +1,4 @@
-// A local client from its specification: whole numbers in, one private report out.
+// A local client from its specification: whole numbers in, a private report out.
 //
 // What this file must do is written in docs/reference/randomizer.md of the library. It depends on
 // nothing, refuses whatever breaks a rule, and recomputes ε before anybody is asked anything.
@@ -568,5 +568,173 @@ export class Client {
 
   report(value, source = systemBytes) {
     return Uint8Array.from([...this.header, ...this.randomizer.randomize(value, source)]);
+  }
+}
+
+// --- a campaign: fetched whole, verified, answered once -----------------------------------------
+
+function canonical(value) {
+  if (Array.isArray(value)) return `[${value.map(canonical)}]`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  return `{${Object.keys(value).sort().map((name) => `"${name}":${canonical(value[name])}`)}}`;
+}
+
+async function digestOf(value) {
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(canonical(value)));
+  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+const APART = { credentials: "omit", referrerPolicy: "no-referrer" };
+const base64 = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+
+/** The place of an answer among a question's cells. */
+export function codeOf({ name, kind, cuts, size, outside }, answer) {
+  if (kind === "choice") return whole(Number(answer), 0, size - 1);
+  const number = kind === "date" ? Date.parse(`${answer}T00:00:00Z`) / 864e5 : Number(answer);
+  const last = cuts.length - 2;
+  if (answer === "") {
+    require(size > last + 1, `${name} has no answer`);
+    return last + 1;
+  }
+  const [low, high] = [cuts[0] ?? -Infinity, cuts[last + 1] ?? Infinity];
+  require(!Number.isNaN(number), `${name} is no ${kind}`);
+  if (number < low || number > high) {
+    require(outside !== "error", `${name} lies outside`);
+    return outside === "other" ? last + 1 : number < low ? 0 : last;
+  }
+  let code = 0;
+  while (code < last && cuts[code + 1] <= number) code += 1;
+  return code;
+}
+
+export class Campaign {
+  /** `epsilon`: the most that you allow; `digest`: the specification that you accept. */
+  static async load(address, { epsilon, digest, storage = globalThis.localStorage } = {}) {
+    const answer = await fetch(address, APART);
+    if (!answer.ok) throw new Error(`the campaign cannot be fetched (${answer.status})`);
+    const document = await answer.json();
+    require(document?.format === "noisewright-campaign" && document.version === 1, "another format");
+    const own = await digestOf(document.client.specification);
+    require(own === document.client.digest && own === (digest ?? own), "another digest");
+    require(document.client.header === `d1${own.slice(0, 16)}`, "reports name another plan");
+    return new Campaign(address, document, new Client(document.client, epsilon), storage);
+  }
+
+  constructor(address, document, client, storage) {
+    Object.assign(this, { address, document, client, storage, drawn: {} });
+    this.epsilon = client.promise.epsilon;
+    const cells = document.questions.reduce((total, { size }) => total * BigInt(size), 1n);
+    require(cells === client.randomizer.cells, "questions of other cells");
+  }
+
+  get words() {
+    const odds = Math.exp(this.epsilon);
+    return (
+      `Whatever you answer, each possible report is at most ${odds.toPrecision(odds < 10 ? 2 : 3)} times ` +
+      `likelier than under any other answer (ε = ${Number(this.epsilon.toPrecision(4))}, recomputed here).`
+    );
+  }
+
+  /** The cell of these answers. */
+  cell(answers) {
+    return this.document.questions.reduce(
+      (cell, question, i) => cell * BigInt(question.size) + BigInt(codeOf(question, answers[i])),
+      0n,
+    );
+  }
+
+  // What this device remembers of the family.
+  get memory() {
+    const text = this.storage?.getItem(`noisewright:${this.document.family}`);
+    return text ? JSON.parse(text) : { spent: 0, rounds: {}, kept: {} };
+  }
+
+  set memory(state) {
+    this.storage?.setItem(`noisewright:${this.document.family}`, JSON.stringify(state));
+  }
+
+  get round() {
+    const { mode, every } = this.document.repetition;
+    return mode === "once" ? "" : new Date().toISOString().slice(0, every === "day" ? 10 : 7);
+  }
+
+  get place() {
+    return `${this.document.name}/${this.round}`;
+  }
+
+  /** "no", "waiting" (drawn, perhaps not received) or "yes". */
+  get answered() {
+    const entry = this.memory.rounds[this.place];
+    return entry ? (entry.report ? "waiting" : "yes") : "no";
+  }
+
+  /** The report kept for a cell; beyond `most` cells, the last one drawn. */
+  kept(cell) {
+    const { mode, most } = this.document.repetition;
+    const all = this.memory.kept[this.client.header] ?? [];
+    if (mode !== "memoised") return undefined;
+    return (all.find((each) => each.cell === cell) ?? (all.length < most ? undefined : all.at(-1)))?.report;
+  }
+
+  /** Whether one more report may be drawn. */
+  get left() {
+    const { repetition, budget, name } = this.document;
+    const { spent, rounds } = this.memory;
+    const sent = Object.keys(rounds).filter((place) => place.startsWith(`${name}/`)).length;
+    const within = budget === null || spent + this.epsilon <= budget * (1 + 1e-12);
+    return within && (repetition.mode !== "fresh" || sent < repetition.most);
+  }
+
+  /** What is sent for these answers: drawn once for each cell. */
+  prepare(answers) {
+    const cell = String(this.cell(answers));
+    return this.kept(cell) ?? (this.drawn[cell] ??= base64(this.client.report(cell)));
+  }
+
+  /** Another report that could have been drawn; never sent. */
+  example(answers) {
+    return base64(this.client.report(this.cell(answers)));
+  }
+
+  /** Remembers a report, sends it until it is received, forgets it. */
+  async send(answers, token, attempts = 5) {
+    const { place } = this;
+    if (this.answered === "no") this.remember(String(this.cell(answers)), this.prepare(answers));
+    const body = this.memory.rounds[place];
+    if (!body.report) return "repeated";
+    const status = await this.post(token ? { ...body, token } : body, attempts);
+    const state = this.memory;
+    state.rounds[place] = {};
+    this.memory = state;
+    return status;
+  }
+
+  remember(cell, report) {
+    const state = this.memory;
+    if (!this.kept(cell)) {
+      require(this.left, "what you may spend is spent");
+      state.spent += this.epsilon;
+      if (this.document.repetition.mode === "memoised") {
+        (state.kept[this.client.header] ??= []).push({ cell, report });
+      }
+    }
+    const nonce = base64(systemBytes(16));
+    state.rounds[this.place] = this.round ? { nonce, report, round: this.round } : { nonce, report };
+    this.memory = state;
+  }
+
+  async post(body, attempts) {
+    for (let attempt = 1; ; attempt += 1) {
+      const headers = { "content-type": "application/json" };
+      const request = { ...APART, method: "POST", body: JSON.stringify(body), headers };
+      const answer = await fetch(`${this.address}/reports`, request).catch(() => null);
+      const told = await answer?.json().catch(() => null);
+      if (answer?.ok) return told.status;
+      if (attempt === attempts || (answer && answer.status !== 429 && answer.status < 500)) {
+        throw new Error(told?.detail ?? "the collector cannot be reached");
+      }
+      const seconds = Number(answer?.headers.get("retry-after")) || 2 ** attempt / 2;
+      await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+    }
   }
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import product
+from dataclasses import replace
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.delsarte import SchemeBound, scheme_of
 from noisewright.local.bounds.rearrangement import OrderedBound
+from noisewright.local.bounds.small_sets import pair_counts
 from noisewright.local.bounds.trace import best_bound, floors, lower_bound, off_the_total
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.workload import workload
@@ -48,6 +50,35 @@ def test_schemes_hold_the_gram_matrix(text):
     np.testing.assert_allclose(gram, np.diag(s.cells * s.counts), atol=1e-6)
 
 
+@pytest.mark.parametrize("groups", [((4, 2),), ((1, 2), (2, 3)), ((2, 3),), ((1, 3), (1, 2))])
+def test_small_sets_are_listed_in_full(groups):
+    sizes = [size for count, size in groups for _ in range(count)]
+    cells = np.array(list(product(*map(range, sizes))))
+    differ = cells[:, None] != cells[None]
+    relation, column = np.zeros((len(cells), len(cells)), dtype=int), 0
+    for count, _ in groups:
+        parted = differ[:, :, column : column + count].sum(axis=2)
+        relation = relation * (count + 1) + parted
+        column += count
+    classes = int(np.prod([count + 1 for count, _ in groups]))
+    for k, listed in pair_counts(groups).items():
+        met = set()
+        for chosen in combinations(range(1, len(cells)), k - 1):  # every set can be moved to hold 0
+            pairs = relation[np.ix_((0, *chosen), (0, *chosen))][np.triu_indices(k, 1)]
+            met.add(tuple(np.bincount(pairs, minlength=classes)))
+        assert met == set(map(tuple, listed.astype(int)))
+        if len(met) > 50 or k == 4:
+            break
+
+
+def test_listed_sets_raise_the_floor_where_reports_name_few_cells():
+    asked = workload("parity:6:<=3")
+    best = best_bound(asked, 3.0)
+    plain = SchemeBound(replace(scheme("parity:6:<=3"), groups=()), 3.0).best()
+    without = off_the_total(asked, table_gram(asked), plain / 64)
+    assert best.variance > 1.05 * without.variance
+
+
 @pytest.mark.parametrize("text", ["allmarginals:2^4", "allmarginals:3x4"])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_set_gains_more_from_a_kernel_over_tables(text, seed):
@@ -63,7 +94,11 @@ def test_no_set_gains_more_from_a_kernel_over_tables(text, seed):
     sets = every_set(w.size)
     gains = np.einsum("si,ij,sj->s", sets, matrix, sets)
     sizes = sets.sum(axis=1)
+    lines = [line for line in lines if not line.only]
     limits = np.min([sizes * (line.start + line.slope * sizes) for line in lines], axis=0)
+    for k in bound._small:  # listed sets meet their limit
+        largest = k * bound._listed(kernel @ s.characters / s.cells, k).start
+        assert gains[sizes == k].max() == pytest.approx(largest, rel=1e-9)
     assert (gains <= limits + 1e-9).all()
     assert gains.max() == pytest.approx(limits.max(), rel=0.5)  # and not by being vacuous
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, unknown_name
 from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.strategy import DENSE_SIZE, Strategy
@@ -51,13 +51,16 @@ class Search:
     norm: float = 2.0
 
     @classmethod
+    def names(cls) -> list[str]:
+        """What may be set."""
+        return [field.name for field in fields(cls)]
+
+    @classmethod
     def of(cls, settings: dict[str, object]) -> Search:
         """The settings by their names, none of them unknown."""
-        known = [field.name for field in fields(cls)]
-        if not set(settings) <= set(known):
-            raise InvalidParameter(
-                "settings", sorted(settings), "hold unknown names", f"known: {', '.join(known)}"
-            )
+        if unknown := sorted(set(settings) - set(cls.names())):
+            known = [*cls.names(), "people", "alpha"]
+            raise unknown_name("argument", unknown[0], "is no setting of a local plan", known)
         return cls(**settings)  # type: ignore[arg-type]
 
     @property

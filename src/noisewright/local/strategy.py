@@ -220,6 +220,14 @@ class Strategy(Shown, ABC):
         half = self.information.matvec(self.information.solve(matrix))
         return self.information.matvec(self.information.solve(half.T))
 
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """The chances, a row per report and a column per value, where they can be listed."""
+        if not isinstance(self, IndexStrategy):
+            raise TooLarge(f"the reports of {self.kind} are too many to be listed")
+        return np.asarray(self.dense(), dtype=dtype)
+
     # --- privacy ------------------------------------------------------------------------------
 
     @property

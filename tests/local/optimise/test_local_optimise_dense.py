@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.local.histogram.sets import best_subset_size
-from noisewright.local.optimise.dense.column_generation import improve, reweight
+from noisewright.local.optimise.dense.column_generation import reweight
 from noisewright.local.optimise.dense.descent import Chart, descend, project
 from noisewright.local.optimise.dense.design import (
     Design,
@@ -19,11 +19,14 @@ from noisewright.local.optimise.dense.design import (
     split,
 )
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
+from noisewright.local.optimise.dense.pricing import improve, undervalued
+from noisewright.local.optimise.dense.saddle import best_saddle
 from noisewright.local.optimise.dense.search import Effort, search
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
 from oracles import local_matrix, published_optimiser
+from oracles.local_optimum import optimum
 
 
 def uniform(n):
@@ -232,9 +235,35 @@ def test_improved_patterns_are_worth_at_least_as_much():
         y = v / (v @ objective.prior)[:, None] - 1
         return np.einsum("ou,uv,ov->o", y, priced.quadratic, y) - (y + 1) @ priced.prices
 
-    better, found = improve(start, priced.quadratic, priced.prices, objective.prior, 1.0)
+    phi = undervalued(priced.quadratic, priced.prices, objective.prior)
+    better, found = improve(start, phi, objective.prior, 1.0)
     np.testing.assert_allclose(found, worth(better), rtol=1e-9, atol=1e-9 * priced.value)
     assert (found >= worth(start) - 1e-9 * priced.value).all()
+
+
+@pytest.mark.parametrize(
+    ("n", "epsilon", "seed"), [(5, 0.3, 0), (6, 1.0, 1), (7, 4.0, 2), (6, 8.0, 3)]
+)
+def test_over_all_patterns_the_saddle_is_the_optimum(n, epsilon, seed):
+    rows = np.random.default_rng(seed).standard_normal((4, n))
+    rows -= rows.mean(axis=1, keepdims=True)
+    every = np.array(list(product([0.0, 1.0], repeat=n)))[:-1]
+    relative = 1.0 + np.expm1(epsilon) * every
+    even = np.ones(len(every)) / len(every)
+    saddle = best_saddle(rows.T @ rows, relative, even, uniform(n), 1e-7)
+    least = optimum(rows, epsilon)
+    assert least.below * (1 - 1e-6) <= saddle.worst <= least.above * (1 + 1e-4)
+    np.testing.assert_allclose(saddle.weights @ relative, 1.0, atol=1e-9)
+    v = relative / (relative @ saddle.prior)[:, None]
+    worth = np.einsum("ou,uv,ov->o", v, saddle.quadratic, v) - v @ saddle.prices
+    assert worth.max() <= 1e-4 * saddle.worst  # no pattern is worth more than its price
+
+
+@pytest.mark.parametrize(("text", "epsilon"), [("prefix:8", 5.0), ("prefix:7", 2.0)])
+def test_on_few_cells_the_search_ends_at_the_optimum(text, epsilon):
+    w = workload(text)
+    found = optimise(w, epsilon, cache=False)
+    assert found.value == pytest.approx(optimum(w.dense(), epsilon).above, rel=1e-3)
 
 
 def test_saddle_prior_lowers_the_worst_case_to_the_mean():

@@ -81,6 +81,28 @@ def test_many_more_reports_are_the_same():
 
 
 @needs_node
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in KINDS | VECTORS if "gaussian" not in n])
+def test_ten_thousand_reports_of_every_kind_are_the_same(name):
+    specification = (KINDS | VECTORS)[name].specification
+    rows = []
+    for index in range(10_000):
+        source, value = Stream(f"many/{name}/{index}"), index * 104729 % specification.cells
+        report = interpret(specification, value, source)
+        rows.append([str(value), source.read.hex(), report.hex()])
+    case = {"specification": json.loads(encode(specification)), "reports": rows}
+    (reports,) = run(documents=[], cases=[case])["cases"]
+    assert reports == [[row[2], len(row[1]) // 2] for row in rows]
+
+
+def test_the_module_is_small():
+    import gzip
+
+    module = PATH.parent / "javascript" / "noisewright.js"
+    assert len(gzip.compress(module.read_bytes(), 9)) <= 10_000
+
+
+@needs_node
 def test_both_refuse_the_same_specifications():
     documents = [mutant for _, mutant in mutants()]
     answers = run(documents=documents)["documents"]

@@ -3,7 +3,8 @@
 For a set of d cells, let A_i be the mean number of its members in relation i to a member.
 Delsarte [034]: Σ_i A_i Q_k(i) ≥ 0 for every class k of characters, and 0 ≤ A_i ≤ valency. A kernel
 that depends on the relation only, κ_i = Σ_k K_k Q_k(i)/n, gives the set d·Σ_i A_i κ_i, at most d
-times the value of a small linear program, whose dual solutions hold for every d at once.
+times the value of a small linear program, whose dual solutions hold for every d at once. For sets
+of a few cells the counts that occur are listed (`small_sets`), and the largest is taken.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from math import comb, exp, expm1, prod
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.local.bounds.small_sets import Groups, pair_counts
 from noisewright.local.shares import best_shares
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import (
@@ -46,6 +48,8 @@ class Scheme:
     """Q_k(i): the sum of the characters of class k, at relation i; class and relation 0 first."""
     valencies: FloatArray
     eigenvalues: FloatArray
+    groups: Groups = ()
+    """Attributes that are alike: how many, and of how many values."""
 
     @cached_property
     def cells(self) -> int:
@@ -81,6 +85,7 @@ def scheme_of(gram: Gram) -> Scheme | None:
         _products([part[0] for part in parts]),
         _products([part[1] for part in parts]),
         np.array([known.value(block) for block in blocks]),
+        tuple((len(group), known.sizes[group[0]]) for group in groups),
     )
 
 
@@ -177,6 +182,8 @@ class _Line:
     cells: int
     spectrum: FloatArray
     """Σ_i A_i Q_k(i) of those counts."""
+    only: bool = False
+    """Whether it is about that number of cells alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,9 +214,10 @@ class SchemeBound:
         s = self.scheme
         relation = kernel @ s.characters / s.cells
         lines = [self._line(relation, d) for d in self._grid()]
+        lines += [self._listed(relation, k) for k in self._small]
         for _ in range(_REFINEMENTS):
             worst = int(np.argmax(self._limits(lines))) + 1
-            if any(line.cells == worst for line in lines):
+            if worst in self._small or any(line.cells == worst for line in lines):
                 break
             lines.append(self._line(relation, worst))
         fidelity = float(s.counts @ np.sqrt(s.eigenvalues * kernel * self._seen))
@@ -220,7 +228,10 @@ class SchemeBound:
         d = np.arange(1, self.scheme.cells)
         best = np.full(len(d), np.inf)
         for line in lines:
-            np.minimum(best, line.start + line.slope * d, out=best)
+            if line.only:
+                best[line.cells - 1] = min(best[line.cells - 1], line.start)
+            else:
+                np.minimum(best, line.start + line.slope * d, out=best)
         return np.asarray(self._gains * best)
 
     def _grid(self) -> list[int]:
@@ -228,6 +239,23 @@ class SchemeBound:
         likely = n / (1 + exp(self.epsilon))
         steps = np.concatenate([np.arange(1, 9), likely * 2.0 ** np.arange(-2, 4.01, 0.5)])
         return sorted({int(d) for d in np.clip(np.rint(steps), 1, n - 1)})
+
+    @cached_property
+    def _small(self) -> dict[int, FloatArray]:
+        """A_i of all sets of k cells, for the smallest k."""
+        known: dict[int, FloatArray] = {}
+        for k, pairs in pair_counts(self.scheme.groups).items() if self.scheme.groups else ():
+            known[k] = 2.0 * pairs / k
+            known[k][:, 0] = 1.0
+        return known
+
+    def _listed(self, relation: FloatArray, k: int) -> _Line:
+        """The largest Σ_i A_i κ_i of any k cells, and the counts that have it."""
+        sums = self._small[k] @ relation
+        largest = int(np.argmax(sums))
+        rounding = _ROUNDING * k * float(np.abs(relation).max())
+        spectrum = self.scheme.characters @ self._small[k][largest]
+        return _Line(float(sums[largest]) + rounding, 0.0, k, spectrum, only=True)
 
     def _line(self, relation: FloatArray, d: int) -> _Line:
         """Solve the linear program for d cells, and make its dual solution feasible exactly."""
@@ -267,7 +295,8 @@ class SchemeBound:
         floor, lines = self._proof(seen.astype(float))
         pool, idle = np.empty((0, len(s.counts))), 0
         for _ in range(_ROUNDS):
-            fresh = [self._gains[line.cells - 1] * line.spectrum / s.counts for line in lines]
+            attained = [line for line in lines if line.only or line.cells not in self._small]
+            fresh = [self._gains[line.cells - 1] * line.spectrum / s.counts for line in attained]
             pool = np.concatenate([pool, fresh])
             shares, _ = best_shares(pool[:, seen], self._weights)
             pool, shares = pool[shares > 1e-9], shares[shares > 1e-9]

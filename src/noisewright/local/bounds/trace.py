@@ -12,8 +12,10 @@ two numbers whose difference it is.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import exp, expm1, sinh
 
 import numpy as np
@@ -33,7 +35,9 @@ MARGIN = 2.0**-40
 """Share of the numbers in a bound by which it is rounded down: their own rounding, on up to 4096
 cells, is below a quarter of it."""
 
-_PRIOR_CELLS = 128  # up to here the search for the best prior takes a fraction of a second
+_PRIOR_CELLS = 1024  # up to here a step of the search for the best prior takes under a second
+_PRIOR_SECONDS = 4.0
+_EVEN_CELLS = 128  # beyond it no prior is tried where cells are alike: the even one is best
 _ORDERED_CELLS = 256
 _LEAST_EPSILON = 1.5  # below this the trace bound leaves falling kernels nothing to gain
 _LEAST_SHARE = 1e-12
@@ -156,6 +160,7 @@ def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
     return rounded_down(nuclear**2 / limit, mean_square, together)
 
 
+@lru_cache(maxsize=4)  # a plan states this bound beside the highest
 def optimised_prior(workload: Workload, epsilon: float) -> tuple[LowerBound, FloatArray]:
     """The largest bound found over distributions, by multiplicative ascent, and where it is.
 
@@ -164,8 +169,10 @@ def optimised_prior(workload: Workload, epsilon: float) -> tuple[LowerBound, Flo
     m = table_gram(workload).dense()
     prior = np.full(workload.size, 1.0 / workload.size)
     value, gradient = _prior_value(m, prior, check_epsilon(epsilon))
-    step = 1.0
+    step, began = 1.0, time.perf_counter()
     for _ in range(_ASCENT_STEPS):
+        if time.perf_counter() - began > _PRIOR_SECONDS:
+            break
         scale = max(float(np.abs(gradient - prior @ gradient).max()), np.finfo(float).tiny)
         trial = _moved(prior, step * (gradient - prior @ gradient) / scale)
         trial_value, trial_gradient = _prior_value(m, trial, epsilon)
@@ -211,11 +218,11 @@ def _centred(m: FloatArray, prior: FloatArray) -> FloatArray:
 def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBound]:
     """All floors that are quick to find: trace, prior, tables, order."""
     yield lower_bound(workload, epsilon, gram)
-    if 2 <= workload.size <= _PRIOR_CELLS:
+    scheme = scheme_of(gram)
+    if 2 <= workload.size <= (_PRIOR_CELLS if scheme is None else _EVEN_CELLS):
         yield optimised_prior(workload, epsilon)[0]
-    scheme = scheme_of(gram)  # a search sees the same numbers at every scale
     if scheme is not None:
-        unit = float(scheme.eigenvalues.max()) or 1.0
+        unit = float(scheme.eigenvalues.max()) or 1.0  # a search sees one scale
         moment = SchemeBound(replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon).best()
         yield off_the_total(workload, gram, unit * moment / workload.size, "tables")
     elif 2 < workload.size <= _ORDERED_CELLS and epsilon > _LEAST_EPSILON:
@@ -244,7 +251,8 @@ def even_bound(workload: Workload, epsilon: float) -> LowerBound | None:
 
 def prior_floor(workload: Workload, epsilon: float) -> LowerBound | None:
     """The highest floor over distributions tried, or None where trying them would take long."""
-    if not 2 <= workload.size <= _PRIOR_CELLS:
+    alike = scheme_of(table_gram(workload)) is not None
+    if not 2 <= workload.size <= (_EVEN_CELLS if alike else _PRIOR_CELLS):
         return None
     bounds = lower_bound(workload, epsilon), optimised_prior(workload, epsilon)[0]
     return max(bounds, key=lambda bound: bound.variance)

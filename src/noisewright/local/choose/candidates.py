@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, unknown_name
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
@@ -37,7 +37,7 @@ class Candidate:
         return inf if self.analysis is None else self.analysis.worst_case
 
 
-def candidates(problem: LocalProblem, mechanism: str = "auto") -> list[Candidate]:
+def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") -> list[Candidate]:
     """The mechanism named, or all: the smallest worst-case variance first, refusals last."""
     if mechanism != "auto":
         return [_candidate(_known(mechanism), problem, named=True)]
@@ -69,13 +69,13 @@ def _settled(ranked: list[Candidate], problem: LocalProblem) -> bool:
     return bound is not None and least <= _SETTLED * bound.variance
 
 
-def _known(mechanism: str) -> LocalMechanism:
+def _known(mechanism: str | LocalMechanism) -> LocalMechanism:
+    """The entry of a name; an entry that somebody brings is taken as it is."""
+    if isinstance(mechanism, LocalMechanism):
+        return mechanism
     if mechanism not in MECHANISMS:
-        raise InvalidParameter(
-            "mechanism",
-            mechanism,
-            "is not a local mechanism",
-            f"choose auto, {', '.join(MECHANISMS)}",
+        raise unknown_name(
+            "mechanism", mechanism, "is not a local mechanism", ["auto", *MECHANISMS]
         )
     return MECHANISMS[mechanism]
 

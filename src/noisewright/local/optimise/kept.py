@@ -19,6 +19,7 @@ import numpy as np
 
 from noisewright.container import Header, digest, read, write
 from noisewright.errors import NoisewrightError
+from noisewright.local.bounds.set_proof import SetProof
 from noisewright.local.listed import check_prior
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.storage import pack, unpack
@@ -50,6 +51,13 @@ class KeptStrategy(Header, tag="local-strategy", frozen=True):
     question: str
     mechanism: str
     strategy: dict[str, Any]
+
+
+class KeptProof(Header, tag="local-proof", frozen=True):
+    """The proof found for a question: nothing but its arrays, which are checked when used."""
+
+    question: str
+    cells: int
 
 
 class Snapshot(Header, tag="local-search", frozen=True):
@@ -112,6 +120,21 @@ class Cache:
         settings, arrays = pack(strategy)
         header = KeptStrategy(question=question, mechanism=mechanism, strategy=settings)
         _keep(self._path(question), header, arrays)
+
+    def _proof_path(self, question: str) -> Path:
+        return self.folder / f"{question}.proof.safetensors"
+
+    def load_proof(self, question: str) -> SetProof | None:
+        """The proof kept for a question, whatever it proves; None where there is none."""
+        with suppress(NoisewrightError):
+            header, arrays = read(self._proof_path(question), KeptProof)
+            return SetProof.of(arrays, header.cells) if header.question == question else None
+        return None
+
+    def save_proof(self, question: str, proof: SetProof) -> None:
+        """Keep a proof."""
+        header = KeptProof(question=question, cells=proof.size)
+        _keep(self._proof_path(question), header, dict(vars(proof)))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from noisewright.local.composed.coarse_fine import (
 )
 from noisewright.local.composed.mixture import Coarsening
 from noisewright.local.listed import MatrixStrategy
+from noisewright.local.optimise.dense.column_generation import Generation
 from noisewright.local.optimise.dense.descent import descend
 from noisewright.local.optimise.dense.design import Design, rounded
 from noisewright.local.optimise.dense.objective import Objective
@@ -165,7 +166,7 @@ def _start(
         mixed = float(np.clip(share[0], _LEAST_FINE, 1 - _LEAST_FINE))
         return saved, Orbits(group, fine, parts / parts.sum(), epsilon), mixed
     uniform = np.full(bins.bins, 1.0 / bins.bins)
-    quick = Effort(iterations=60, rounds=0, generate_up_to=0)
+    quick = Effort(iterations=60, patterns=Generation(up_to=0))
     gram = PrefixGram(bins.bins).dense()
     design, _ = search(gram, epsilon, uniform, False, quick, rng, Control())
     symmetric = SymmetricProblem(group, _energies(workload, group), epsilon)

@@ -19,6 +19,7 @@ from noisewright.local.composed.hierarchical import hierarchical
 from noisewright.local.composed.mixture import Coarsening, Mixture
 from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.listed import MatrixStrategy
+from noisewright.local.optimise.dense.column_generation import Generation
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.search import Effort
 from noisewright.local.optimise.dense.search import search as search_dense
@@ -69,14 +70,19 @@ class Preset:
 
 PRESETS: dict[str, Preset] = {
     "low": Preset(
-        Effort(rows_per_cell=2, iterations=25, rounds=0, generate_up_to=0, seconds=5.0),
+        Effort(rows_per_cell=2, iterations=25, patterns=Generation(up_to=0), seconds=5.0),
         OrbitEffort(rounds=8, patience=3, flips=15),
         OrderedEffort(bins=32, rounds=2),
         dense_up_to=128,
     ),
     "normal": Preset(Effort(), OrbitEffort(), OrderedEffort(bins=128), dense_up_to=256),
     "high": Preset(
-        Effort(rows_per_cell=24, iterations=300, rounds=60, generate_up_to=160, seconds=None),
+        Effort(
+            rows_per_cell=24,
+            iterations=300,
+            patterns=Generation(rounds=60, up_to=256, seconds=70.0),
+            seconds=90.0,
+        ),
         OrbitEffort(
             rounds=300,
             patience=40,
@@ -217,14 +223,10 @@ def _dense(
     effort = preset.dense.within(control.remaining, types.count)
     if effort is None:
         return SubsetSelection(task.size, task.epsilon)  # no step of a search fits the time
-    limited = control
-    if control.time_limit is None and effort.seconds is not None:
-        limited = replace(control, time_limit=effort.seconds, started=control.started)
     merged, start = types.merged_gram(gram), types.merged(task.start_prior)
     design, prior = search_dense(
-        merged, task.epsilon, start, task.worst_case, effort, rng, limited, state
+        merged, task.epsilon, start, task.worst_case, effort, rng, control, state
     )
-    control.iterations = limited.iterations
     chances = design.chances()[:, types.group]
     spread = types.spread(prior, task.start_prior)
     uneven = np.ptp(spread) >= 1e-12  # an even prior need not be stated

@@ -40,6 +40,7 @@ class AggregateHeader(Header, frozen=True, tag="aggregate"):
     plan: str
     cap: float | None
     set_aside: dict[str, Annotated[int, Meta(ge=0, le=1 << 62)]]
+    round: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
 
 
 @dataclass(eq=False)
@@ -49,12 +50,14 @@ class Aggregate(Shown):
     With `groups` above one, each report goes to a group drawn at random, for estimates that a few
     poisoned reports cannot move. With `cap`, reports further than so many standard deviations from
     what honest clients send are set aside, where the strategy's reports have such a scale. Both
-    must be the same in aggregates that are merged.
+    must be the same in aggregates that are merged. `round` names the round of a campaign that asks
+    the same people again: aggregates of different rounds are not of different people.
     """
 
     format: ReportFormat
     groups: int = 1
     cap: float | None = None
+    round: str | None = None
     tally: IntArray = field(init=False)
     group_people: IntArray = field(init=False)
     set_aside: dict[str, int] = field(init=False, default_factory=lambda: dict.fromkeys(REASONS, 0))
@@ -66,12 +69,19 @@ class Aggregate(Shown):
             raise InvalidParameter(
                 "cap", self.cap, f"must be >= {_LEAST_CAP} standard deviations", "try 6"
             )
+        if self.cap is not None and not self.format.collector.can_set_aside(self.cap):
+            raise InvalidParameter(
+                "cap",
+                self.cap,
+                f"can do nothing: no report of {self.format.strategy.kind} can lie so far out",
+                "leave it out; a liar's report counts no more than an honest one here",
+            )
         self.tally = np.zeros((self.groups, self.format.collector.counters), dtype=np.int64)
         self.group_people = np.zeros(self.groups, dtype=np.int64)
 
     def copy(self) -> Aggregate:
         """The same statistics, which later reports do not change."""
-        result = Aggregate(self.format, self.groups, self.cap)
+        result = Aggregate(self.format, self.groups, self.cap, self.round)
         result.tally, result.group_people = self.tally.copy(), self.group_people.copy()
         result.set_aside = dict(self.set_aside)
         return result
@@ -176,12 +186,24 @@ class Aggregate(Shown):
 
     # --- together -----------------------------------------------------------------------------
 
-    def merge(self, other: Aggregate) -> Aggregate:
-        """The aggregate of both sets of reports, as a new one."""
+    def merge(self, other: Aggregate, *, different_people: bool = False) -> Aggregate:
+        """The aggregate of both sets of reports, as a new one.
+
+        Rounds of a campaign ask the same people again, who would be counted twice: they are merged
+        only where the caller knows that these are `different_people`.
+        """
         self.format.check_same(other.format.name)
         if (other.groups, other.cap) != (self.groups, self.cap):
             raise InvalidParameter("aggregate", other.groups, "was made with other robust options")
-        result = Aggregate(self.format, self.groups, self.cap)
+        if other.round != self.round and not different_people:
+            raise InvalidParameter(
+                "round",
+                other.round,
+                f"is not {self.round}: the same people may be in both, and would be counted twice",
+                "estimate each round, or say that they are different people",
+            )
+        both = self.round if other.round == self.round else None
+        result = Aggregate(self.format, self.groups, self.cap, both)
         result.tally = exact_sum(np.stack([self.tally, other.tally]))
         result.group_people = exact_sum(np.stack([self.group_people, other.group_people]))
         result.set_aside = {r: self.set_aside[r] + other.set_aside[r] for r in REASONS}
@@ -189,7 +211,10 @@ class Aggregate(Shown):
 
     @property
     def _header(self) -> AggregateHeader:
-        return AggregateHeader(plan=self.format.name, cap=self.cap, set_aside=dict(self.set_aside))
+        aside = dict(self.set_aside)
+        return AggregateHeader(
+            plan=self.format.name, cap=self.cap, set_aside=aside, round=self.round
+        )
 
     @property
     def _arrays(self) -> dict[str, Array]:
@@ -210,7 +235,7 @@ class Aggregate(Shown):
         counts = zip(tally, people.tolist(), strict=True)
         if not fits or not all(format.collector.possible(*group) for group in counts):
             raise FileFormatError(f"the aggregate does not fit its plan; {_REMEDY}")
-        result = cls(format, len(people), header.cap)
+        result = cls(format, len(people), header.cap, header.round)
         result.tally, result.group_people, result.set_aside = tally, people, header.set_aside
         return result
 

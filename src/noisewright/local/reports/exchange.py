@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 COLUMN = "report"
 """The column of a table that holds reports."""
 
+ROUND = "noisewright.round"
+"""Where a Parquet file says which round of a campaign its reports are of."""
+
 _BATCH = 2**18
 
 
@@ -82,6 +85,20 @@ def _from_parquet(path: Path, length: int) -> Iterator[pa.Array]:
         _require(file.schema_arrow.names, str(path))
         for batch in file.iter_batches(_BATCH, columns=[COLUMN]):
             yield from _from_column(batch.column(0), length)
+
+
+def round_in(path: str | Path) -> str | None:
+    """The round that a file says its reports are of; only Parquet has a place for it."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    if not is_parquet(path) or not Path(path).is_file():
+        return None
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+        return metadata[ROUND.encode()].decode()[:100] if ROUND.encode() in metadata else None
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return None  # whatever is wrong is told when the reports are read
 
 
 def _from_csv(path: Path, length: int) -> Iterator[pa.Array]:

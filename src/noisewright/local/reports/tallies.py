@@ -19,7 +19,7 @@ from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
 from noisewright.local.randomizer.whole_numbers import WORD
 from noisewright.privacy.law import NoiseLaw
-from noisewright.workload.base import Array
+from noisewright.workload.base import Array, FloatArray
 
 FARTHEST = 2**50
 """Beyond this a coordinate cannot be an honest report."""
@@ -45,6 +45,10 @@ class Tally(ABC):
         A single report can do only bounded harm where reports are few; bits and vectors override.
         """
         return np.ones(len(reports), dtype=bool)
+
+    def can_set_aside(self, deviations: float) -> bool:
+        """Whether `plausible` would set any possible report aside."""
+        return False
 
     @abstractmethod
     def tally(self, reports: Array) -> IntArray:
@@ -119,11 +123,19 @@ class SubsetTally(Tally):
     """How many sets hold each cell; all sets have the same size."""
 
     def __init__(self, law: Subset) -> None:
-        self.counters, self._size = law.cells, law.size
+        self.counters, self.size = law.cells, law.size
+        self._own = int(law.threshold) / WORD
+
+    @property
+    def chance_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest chance, over all answers, that a set holds a given cell."""
+        n, d, p = self.counters, self.size, self._own
+        other = (p * (d - 1) + (1 - p) * d) / (n - 1)
+        return np.full(n, min(p, other)), np.full(n, max(p, other))
 
     def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
-        return np.asarray(_within(reports, self.counters) & (held == self._size))
+        return np.asarray(_within(reports, self.counters) & (held == self.size))
 
     def tally(self, reports: Array) -> IntArray:
         total = np.zeros(self.counters, dtype=np.int64)
@@ -134,7 +146,7 @@ class SubsetTally(Tally):
 
     def possible(self, tally: IntArray, people: int) -> bool:
         fits = bool(tally.min() >= 0 and tally.max() <= people)
-        return fits and int(exact_sum(tally)) == self._size * people
+        return fits and int(exact_sum(tally)) == self.size * people
 
 
 class FlipTally(Tally):
@@ -163,10 +175,24 @@ class FlipTally(Tally):
 
     def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
         """Sets of about the usual size: a set of all cells would vote for everything."""
-        (p, q), n = self.chances, self.counters
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
-        mean, variance = p + (n - 1) * q, p * (1 - p) + (n - 1) * q * (1 - q)
-        return np.asarray(np.abs(held - mean) <= deviations * variance**0.5)
+        return np.isin(held, self.usual_sizes(deviations))
+
+    def can_set_aside(self, deviations: float) -> bool:
+        return len(self.usual_sizes(deviations)) <= self.counters
+
+    def usual_sizes(self, deviations: float | None) -> IntArray:
+        """The sizes of sets that are not set aside."""
+        sizes = np.arange(self.counters + 1)
+        if deviations is None:
+            return sizes
+        mean, deviation = self._usual
+        return np.flatnonzero(np.abs(sizes - mean) <= deviations * deviation)
+
+    @property
+    def _usual(self) -> tuple[float, float]:
+        (p, q), n = self.chances, self.counters
+        return p + (n - 1) * q, (p * (1 - p) + (n - 1) * q * (1 - q)) ** 0.5
 
     def tally(self, reports: Array) -> IntArray:
         total, step = np.zeros(self.counters, dtype=np.int64), max(1, 2**24 // self.counters)
@@ -195,11 +221,18 @@ class VectorTally(Tally):
 
     def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
         """Vectors whose every coordinate lies near some cell's."""
+        low, high = self.reach(deviations)
+        return np.asarray(((reports >= low) & (reports <= high)).all(axis=1))
+
+    def can_set_aside(self, deviations: float) -> bool:
+        return True
+
+    def reach(self, deviations: float | None) -> tuple[FloatArray, FloatArray]:
+        """How far out coordinates may lie, below and above."""
         columns = np.array(self._law.columns, dtype=np.int64)
         noise = NoiseLaw(self._law.law, float(self._law.spread))
-        reach = deviations * noise.standard_deviation
-        low, high = columns.min(axis=0) - reach, columns.max(axis=0) + reach
-        return np.asarray(((reports >= low) & (reports <= high)).all(axis=1))
+        reach = np.inf if deviations is None else deviations * noise.standard_deviation
+        return columns.min(axis=0) - reach, columns.max(axis=0) + reach
 
     def tally(self, reports: Array) -> IntArray:
         return exact_sum(reports)

@@ -8,25 +8,39 @@ own.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from functools import partial
-from math import expm1
+from math import inf
 
 import numpy as np
 
-from noisewright.local.optimise.dense.design import Design, spectral_patterns
-from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
+from noisewright.local.optimise.dense.design import Design
+from noisewright.local.optimise.dense.objective import Objective
+from noisewright.local.optimise.dense.pricing import proposals, undervalued, worths
+from noisewright.local.optimise.dense.saddle import best_saddle
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.shares import longest_step
 from noisewright.local.strategy import BoolArray
 from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
-_ASCENT_STEPS = 20
-_KEPT_PER_CELL = 12
-_FRESH_PER_CELL = 4
-_WORTH_ROUNDS = 2e-3
+_KEPT_PER_CELL, _MOST_KEPT, _MOST_FRESH = 30, 1000, 400  # weights cost cubes of these numbers
+_FEW_CELLS = 64
+_FRESH_PER_CELL, _STARTS_PER_CELL = 4, 40
 _EVERY_PATTERN = 9
+_ROUGHEST, _CLOSEST = 3e-2, 1e-5
+_PATIENCE, _LITTLE = 3, 1e-4
+_LIGHT = 1e-3
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How many rounds of better patterns, on domains of which size, and for how long."""
+
+    rounds: int = 20
+    up_to: int = 64
+    seconds: float = 18.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,92 +100,72 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
     return Priced(Design(design.patterns, w, design.epsilon), value, quadratic, prices)
 
 
-def improve(
-    patterns: BoolArray,
-    quadratic: FloatArray,
-    prices: FloatArray,
-    prior: FloatArray,
-    epsilon: float,
-) -> tuple[BoolArray, FloatArray]:
-    """Ascend from each pattern to one of largest worth per unit of mass; patterns and worths.
-
-    The worth of v is convex and homogeneous of degree one, so it lies above its tangent at the
-    current pattern; the best pattern for the tangent, over the mass πᵀv, takes the cells in order
-    of slope over prior, up to the best stop. The worth per unit of mass never falls.
-    """
-    slope = expm1(epsilon)
-    for _ in range(_ASCENT_STEPS):
-        scores, _mass = _scores(patterns, prior, slope)
-        pulled = scores @ quadratic
-        energies = np.einsum("ou,ou->o", pulled, scores)
-        tangent = 2.0 * pulled - energies[:, None] * prior - prices
-        order = np.argsort(-(tangent / prior), axis=1)
-        gains = np.cumsum(np.take_along_axis(tangent, order, axis=1), axis=1)
-        worth = (gains[:, -1:] + slope * gains) / (1.0 + slope * np.cumsum(prior[order], axis=1))
-        last = np.argmax(worth, axis=1)
-        better = np.zeros_like(patterns)
-        np.put_along_axis(better, order, np.arange(len(prior)) <= last[:, None], axis=1)
-        if (better == patterns).all():
-            break
-        patterns = better
-    scores, mass = _scores(patterns, prior, slope)
-    energies = np.einsum("ou,ou->o", scores @ quadratic, scores)
-    relative = (1.0 + slope * patterns) / mass[:, None]
-    return patterns, np.asarray(energies - relative @ prices)
-
-
-def _scores(patterns: BoolArray, prior: FloatArray, slope: float) -> tuple[FloatArray, FloatArray]:
-    mass = 1.0 + slope * (patterns @ prior)
-    return (1.0 + slope * patterns) / mass[:, None] - 1.0, mass
-
-
 def generate(
     design: Design,
     objective: Objective,
-    rounds: int,
+    effort: Generation,
     rng: np.random.Generator,
     control: Control,
     worst_case: bool = False,
 ) -> tuple[Design, Objective] | None:
-    """Alternate best weights and better patterns; for the worst case the prior moves along.
+    """Alternate best weights and better patterns; for the worst case with the prior against both.
 
-    The prior that answers the present design in full would overshoot (the next design answers it in
-    turn), so it is mixed in geometrically, less and less. Returns the best design met whose
-    columns sum to one, with the objective whose prior suits it; None if there was none.
+    Weights are found the more closely the less is to gain: prices of a rough optimum are steadier,
+    and ask for better patterns. Returns the best design met whose columns sum to one, with the
+    objective whose prior suits it; None if there was none.
     """
     best: tuple[float, Design, Objective] | None = None
-    stalled = 0
-    for step in range(2 * rounds + 1):
-        priced = reweight(design, objective)
-        answer, value, exact = _answered(priced, objective, worst_case)
-        gain = 1.0 if best is None else 1.0 - value / best[0]
-        stalled = 0 if gain > 1e-4 else stalled + 1
-        if exact is not None and (best is None or value < best[0]):
-            best = value, exact, answer
-            control.keep("patterns", partial(_state, exact, answer))
+    tolerance, earlier, began = _ROUGHEST, [inf] * _PATIENCE, time.thread_time()
+    steady: FloatArray | None = None
+    if len(design.patterns) > 2 * _MOST_KEPT:
+        design = _heaviest(design, objective.prior)
+    for step in range(effort.rounds + 1):
+        late = time.thread_time() - began > effort.seconds  # a busy machine finds no less
+        last = late or step == effort.rounds or control.expired
+        try:
+            priced, objective, value = _weighed(design, objective, worst_case, tolerance)
+        except (np.linalg.LinAlgError, KeyboardInterrupt):
+            break  # digits are used up, or patience is: what was found before stands
+        balanced = priced.design.balanced()
+        if balanced is not None and (best is None or value < best[0]):
+            best = value, balanced, objective
+            control.keep("patterns", partial(_state, balanced, objective))
         done = control.step("patterns", value if best is None else best[0])
-        # Workloads of few queries fall slowly: they get as many rounds again while it pays.
-        if done or stalled == 3 or (step >= rounds and gain < _WORTH_ROUNDS):
+        stalled = tolerance <= _CLOSEST and value > earlier[-_PATIENCE] * (1 - _LITTLE)
+        if done or last or stalled:
             break
+        earlier.append(value)
         heavy = _heaviest(priced.design, objective.prior)
-        fresh = _proposals(heavy.patterns, priced, objective, rng)
+        phi = undervalued(priced.quadratic, priced.prices, objective.prior)
+        steady = phi if steady is None else (steady + phi) / 2
+        fresh, worth = _proposed(heavy, priced, objective.prior, (steady, phi), rng)
+        if not len(fresh):
+            if tolerance <= _CLOSEST:
+                break
+            tolerance = _CLOSEST
+            continue
+        aim = min(0.05 * worth / max(value, 1e-300), tolerance / 2)
+        tolerance = max(float(aim), _CLOSEST) if step < effort.rounds - 1 else _CLOSEST
+        light = np.full(len(fresh), _LIGHT * float(heavy.weights.mean()))
         patterns = np.concatenate([heavy.patterns, fresh])
-        design = Design(patterns, np.ones(len(patterns)), design.epsilon).merged()
-        objective = replace(
-            objective, prior=_mixed(objective.prior, answer.prior, 1.0 / (4.0 + step / 2))
-        )
+        weights = np.concatenate([heavy.weights, light])
+        design = Design(patterns, weights, design.epsilon).merged()
     return None if best is None else (best[1], best[2])
 
 
-def _answered(
-    priced: Priced, objective: Objective, worst_case: bool
-) -> tuple[Objective, float, Design | None]:
-    """The objective whose prior suits the weights found, their error, and them balanced exactly."""
+def _weighed(
+    design: Design, objective: Objective, worst_case: bool, tolerance: float
+) -> tuple[Priced, Objective, float]:
+    """Best weights, the objective with the prior against them, and their error."""
     if not worst_case:
-        return objective, objective.variance(priced.value), priced.design.balanced()
-    q = priced.design.chances()
-    answer = replace(objective, prior=saddle_prior(objective, q))
-    return answer, worst_variance(answer, q), priced.design.balanced()
+        priced = reweight(design, objective, tolerance)
+        return priced, objective, objective.variance(priced.value)
+    saddle = best_saddle(
+        objective.gram, design.relative, design.weights, objective.prior, tolerance
+    )
+    weighed = Design(design.patterns, saddle.weights, design.epsilon)
+    answer = replace(objective, prior=saddle.prior)
+    return Priced(weighed, saddle.worst, saddle.quadratic, saddle.prices), answer, saddle.worst
 
 
 def _state(design: Design, objective: Objective) -> dict[str, Array]:
@@ -182,35 +176,41 @@ def _state(design: Design, objective: Objective) -> dict[str, Array]:
     }
 
 
-def _mixed(old: FloatArray, new: FloatArray, share: float) -> FloatArray:
-    prior = old ** (1 - share) * new**share
-    return np.asarray(prior / prior.sum())
-
-
 def _heaviest(design: Design, prior: FloatArray) -> Design:
     n = design.patterns.shape[1]
     mass = design.weights * (design.relative @ prior)
-    order = np.argsort(-mass)[: max(_KEPT_PER_CELL * n, 64)]
-    order = order[mass[order] > 1e-7]
+    most = max(_KEPT_PER_CELL * n, 64) if n <= _FEW_CELLS else _MOST_KEPT
+    order = np.argsort(-mass)[:most]
+    order = order[mass[order] > 1e-6]
     return Design(design.patterns[order], design.weights[order], design.epsilon)
 
 
-def _proposals(
-    patterns: BoolArray, priced: Priced, objective: Objective, rng: np.random.Generator
-) -> BoolArray:
-    """Patterns of positive worth, from shaken present ones and from fresh random ones.
+def _proposed(
+    design: Design,
+    priced: Priced,
+    prior: FloatArray,
+    undervaluations: tuple[FloatArray, FloatArray],
+    rng: np.random.Generator,
+) -> tuple[BoolArray, float]:
+    """Patterns of positive worth at the last of some prices, and the largest worth.
 
-    On the smallest domains all patterns there are: the problem is then solved exactly.
+    They are looked for at the first, steadier ones while these suffice: prices jump from round to
+    round, and chasing them takes half as many rounds again. On the smallest domains all patterns
+    there are: the problem is then solved exactly.
     """
-    n = patterns.shape[1]
+    n, epsilon, now = design.patterns.shape[1], design.epsilon, undervaluations[-1]
     if n <= _EVERY_PATTERN:
         numbers = np.arange(1, 2**n - 1)
-        return np.asarray(numbers[:, None] >> np.arange(n) & 1, dtype=bool)
-    values, vectors = np.linalg.eigh(priced.quadratic)
-    factor = vectors * np.clip(values, 0.0, None) ** 0.25
-    epsilon = priced.design.epsilon
-    shaken = patterns ^ (rng.random(patterns.shape) < 2.0 / n)
-    starts = np.concatenate([shaken, spectral_patterns(factor, epsilon, 2 * n, rng)])
-    better, worth = improve(starts, priced.quadratic, priced.prices, objective.prior, epsilon)
-    best = np.argsort(-worth)[: _FRESH_PER_CELL * n]
-    return better[best[worth[best] > 1e-6 * priced.value]]
+        every = np.asarray(numbers[:, None] >> np.arange(n) & 1, dtype=bool)
+        return every, float(max(worths(every, now, prior, epsilon).max(), 0.0))
+    shares = design.weights * (design.relative @ prior)
+    starts = _STARTS_PER_CELL * n
+    for phi in undervaluations:
+        found = proposals(
+            design.patterns, shares, priced.quadratic, phi, prior, epsilon, starts, rng
+        )[0]
+        worth = worths(found, now, prior, epsilon)
+        fresh, largest = found[worth > 0], float(worth.max(initial=0.0))
+        if len(fresh) >= n:
+            break
+    return fresh[: min(_FRESH_PER_CELL * n, _MOST_FRESH)], largest

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from noisewright.local.optimise.dense.column_generation import generate
+from noisewright.local.optimise.dense.column_generation import Generation, generate
 from noisewright.local.optimise.dense.descent import Descent, descend
 from noisewright.local.optimise.dense.design import Design, dense_start, rounded, split
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
@@ -28,13 +28,12 @@ class Effort:
 
     rows_per_cell: float = 12.0
     iterations: int = 80
-    rounds: int = 12
-    generate_up_to: int = 64
+    patterns: Generation = field(default_factory=Generation)
     entries: int = 2**24
     """Largest number of entries of the matrix under descent, where more rows than cells fit."""
 
     seconds: float | None = 30.0
-    """Time after which a search without a limit of its own stops, if it is still descending."""
+    """Time after which a descent without a limit of its own stops."""
 
     def within(self, remaining: float, cells: int) -> Effort | None:
         """This effort with as many rows as leave time for ten steps; None if none do.
@@ -73,16 +72,29 @@ def search(
     if saved is not None and earlier_prior is not None:
         design, objective = saved, replace(objective, prior=earlier_prior)
     else:
-        design, objective = _descended(objective, epsilon, worst_case, effort, rng, control, state)
-    if n <= effort.generate_up_to and not control.expired and not _met(design, objective, control):
-        better = generate(design, objective, effort.rounds, rng, control, worst_case)
-        design, objective = (design, objective) if better is None else better
+        limited = control
+        if control.time_limit is None and effort.seconds is not None:
+            limited = replace(control, time_limit=effort.seconds, started=control.started)
+        design, objective = _descended(objective, epsilon, worst_case, effort, rng, limited, state)
+        control.iterations = limited.iterations
+    wanted = n <= effort.patterns.up_to and not _met(design, objective, control)
+    if wanted and not control.expired:
+        better = generate(design, objective, effort.patterns, rng, control, worst_case)
+        if better is not None:
+            designs = [better, (design, objective)]
+            design, objective = min(designs, key=lambda one: _cost(one[0], one[1], worst_case))
     if worst_case:
         q = design.chances()
         moved = replace(objective, prior=saddle_prior(objective, q))
         if worst_variance(moved, q) < worst_variance(objective, q):
             objective = moved
     return design, objective.prior
+
+
+def _cost(design: Design, objective: Objective, worst_case: bool) -> float:
+    """The error that counts."""
+    q = design.chances()
+    return worst_variance(objective, q) if worst_case else objective.evaluate(q).value
 
 
 def _met(design: Design, objective: Objective, control: Control) -> bool:

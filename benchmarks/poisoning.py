@@ -1,0 +1,60 @@
+"""How often the test of fit sees liars, and how often it cries wolf.
+
+Liars send copies of one report, the one that raises the estimate of a rare cell most. Among 20,000
+reports over 64 cells at ε = 1; the level is one false alarm in a thousand.
+
+    python benchmarks/poisoning.py --trials 200
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+import noisewright as nw
+from noisewright.local.analysis.goodness import LEVEL, goodness_of_fit
+
+MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
+SHARES = [0.0, 0.01, 0.05, 0.10]
+
+
+def lie(plan: nw.LocalPlan, cell: int, rng: np.random.Generator) -> np.ndarray:
+    """Among a hundred honest reports of the cell, the one that raises its estimate most."""
+    reports = plan.randomize(np.full(100, cell))
+    raised = [plan.aggregate(reports[i : i + 1]) for i in range(len(reports))]
+    scores = [plan.strategy.estimate(a.total, 1)[cell] for a in raised]
+    return reports[int(np.argmax(scores))]
+
+
+def alarms(
+    plan: nw.LocalPlan, share: float, people: int, trials: int, rng: np.random.Generator
+) -> float:
+    weights = 1.0 / np.arange(1, plan.strategy.size + 1)
+    liars, seen = round(share * people), 0
+    for _ in range(trials):
+        cells = rng.choice(plan.strategy.size, people - liars, p=weights / weights.sum())
+        reports = plan.randomize(cells)
+        if liars:
+            copies = np.repeat(lie(plan, plan.strategy.size - 1, rng)[None], liars, axis=0)
+            reports = np.concatenate([reports, copies])
+        seen += goodness_of_fit(plan.aggregate(reports)).status == "alarm"
+    return seen / trials
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--people", type=int, default=20_000)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    print(f"alarms in {options.trials} trials of {options.people:,} reports, level {LEVEL:g}")
+    print(f"{'mechanism':>22}" + "".join(f"{share:>12.0%} liars" for share in SHARES))
+    for name in MECHANISMS:
+        plan = nw.plan("identity:64", nw.Privacy(epsilon=1), model="local", mechanism=name)
+        rates = [alarms(plan, share, options.people, options.trials, rng) for share in SHARES]
+        print(f"{name:>22}" + "".join(f"{rate:>18.1%}" for rate in rates))
+
+
+if __name__ == "__main__":
+    main()

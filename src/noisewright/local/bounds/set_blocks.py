@@ -1,0 +1,141 @@
+"""What a proof needs of each set size, improved by alternating projections.
+
+For sets of d cells the condition of `set_proof` holds where T = A(Φ) + B(ν) + E + S = 0 has a
+solution with E ≥ 0 entry by entry and S ⪰ 0. Here A(Φ) = HΦHᵀ takes x/√d to v/ℓ with
+ℓ = 1 + rd/n, and B(ν) = (νeᵀ + eνᵀ)/2 − d·Diag(eν) vanishes on sets of d cells. Cells are scaled
+by e, so that cells that many reports favour and cells that few do move at one speed: all matrices
+stand between two factors Diag(e), and Φ means Diag(e)·Φ·Diag(e).
+
+One step of the alternating direction method finds ν in closed form, E by clipping, S by one
+eigendecomposition, and moves the multipliers U by what is left of T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from noisewright.local.strategy import IntArray
+from noisewright.workload.base import FloatArray
+
+_RELAXATION = 1.6
+
+
+@dataclass(eq=False)
+class SetBlocks:
+    """ν, E, S and U of some set sizes, for cells scaled by e."""
+
+    sizes: IntArray
+    slope: float
+    """r = e^ε − 1."""
+    scale: FloatArray
+    """e."""
+    tilts: FloatArray = field(init=False)
+    excess: FloatArray = field(init=False)
+    definite: FloatArray = field(init=False)
+    duals: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        n, count = len(self.scale), len(self.sizes)
+        d = self.sizes.astype(np.float64)
+        self.even = 1 + self.slope * d / n
+        self.own, self.shared = np.sqrt(d) * self.slope / self.even, 1 / (np.sqrt(d) * self.even)
+        self.tilts = np.zeros((count, n))
+        self.excess, self.definite, self.duals = (np.zeros((count, n, n)) for _ in range(3))
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], slope: float, scale: FloatArray) -> SetBlocks:
+        """Blocks at rest."""
+        return cls(np.array(sorted(sizes), dtype=np.int64), slope, scale)
+
+    def beyond_singles(self) -> SetBlocks:
+        """A copy without the sets of one cell, which need no multipliers."""
+        keep = self.sizes > 1
+        copy = SetBlocks(self.sizes[keep], self.slope, self.scale)
+        for name in ("tilts", "excess", "definite", "duals"):
+            setattr(copy, name, getattr(self, name)[keep].copy())
+        return copy
+
+    # --- the map from Φ and its adjoint ---------------------------------------------------------
+
+    def forward(self, phi: FloatArray) -> FloatArray:
+        """A(Φ) = (aI + b·efᵀ) Φ (aI + b·feᵀ) of every size, f = 1/e."""
+        e, f = self.scale, 1.0 / self.scale
+        sums = phi @ f
+        a, b = self.own[:, None, None], self.shared[:, None, None]
+        sides = np.outer(e, sums)
+        return np.asarray(
+            a * a * phi + a * b * (sides + sides.T) + b * b * float(f @ sums) * np.outer(e, e)
+        )
+
+    def adjoint(self, matrices: FloatArray) -> FloatArray:
+        """Σ Aᵀ over sizes."""
+        e, f, a, b = self.scale, 1.0 / self.scale, self.own, self.shared
+        sums = matrices @ e
+        side = np.outer((a * b) @ sums, f)
+        total = float((b * b) @ (sums @ e))
+        return np.asarray(np.tensordot(a * a, matrices, 1) + side + side.T + total * np.outer(f, f))
+
+    def normal(self, phi: FloatArray) -> FloatArray:
+        """Σ AᵀA: (a²I + FgFᵀ)Φ(a²I + FgFᵀ) summed, with F the columns e and f."""
+        e, f, a, b = self.scale, 1.0 / self.scale, self.own, self.shared
+        g = np.zeros((len(a), 2, 2))
+        g[:, 0, 1] = g[:, 1, 0] = a * b
+        g[:, 1, 1] = b * b * float(e @ e)
+        columns = np.column_stack([e, f])
+        side = columns @ np.tensordot(a * a, g, 1) @ (columns.T @ phi)
+        middle = columns.T @ phi @ columns
+        inner = np.einsum("kij,jl,klm->im", g, middle, g)
+        return np.asarray(float((a**4).sum()) * phi + side + side.T + columns @ inner @ columns.T)
+
+    # --- one step -------------------------------------------------------------------------------
+
+    def _tilted(self, tilts: FloatArray) -> FloatArray:
+        """B(ν)."""
+        e, cells = self.scale, np.arange(len(self.scale))
+        sides = tilts[:, :, None] * e
+        both = (sides + sides.transpose(0, 2, 1)) / 2
+        both[:, cells, cells] -= self.sizes[:, None] * tilts * e
+        return np.asarray(both)
+
+    def _best_tilts(self, rest: FloatArray) -> FloatArray:
+        """The ν that takes most off: BᵀB is a diagonal and eeᵀ/2."""
+        e, d = self.scale, self.sizes[:, None].astype(np.float64)
+        right = d * e * np.diagonal(rest, axis1=1, axis2=2) - rest @ e
+        diagonal = 0.5 * float(e @ e) + (d * d - 2 * d) * e**2
+        diagonal = np.where(d == 1, np.inf, diagonal)  # for single cells ν has no effect
+        plain, along = right / diagonal, e / diagonal
+        share = (plain @ e) / (2.0 + along @ e)
+        return np.asarray(plain - share[:, None] * along)
+
+    def settle(self, image: FloatArray) -> FloatArray:
+        """New ν, E and S for A(Φ); returns B(ν) + E + S."""
+        base = image + self.duals
+        self.tilts = self._best_tilts(base + self.excess + self.definite)
+        tilted = self._tilted(self.tilts)
+        wanted = -(base + tilted + self.definite)
+        self.excess = np.maximum(wanted, 0.0)
+        if self.sizes[0] == 1:  # no two cells are ever together: nothing off the diagonal counts
+            self.excess[0] = wanted[0] - np.diag(np.diagonal(wanted[0]))
+        values, vectors = np.linalg.eigh(base + tilted + self.excess)
+        self.definite = np.matmul(
+            vectors * np.maximum(-values, 0.0)[:, None, :], vectors.transpose(0, 2, 1)
+        )
+        return np.asarray(tilted + self.excess + self.definite)
+
+    def push(self, left: FloatArray) -> None:
+        """Move the multipliers by what is left of T."""
+        self.duals += _RELAXATION * left
+
+    # --- in the cells' own scale ------------------------------------------------------------------
+
+    def plain(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """ν and E as a proof states them, for a Φ in the cells' own scale."""
+        d, sums = self.sizes[:, None].astype(np.float64), phi.sum(axis=1)
+        factor = self.even[:, None] ** 2 / d
+        tilts = factor * self.tilts / self.scale
+        tilts += 2 * self.slope * sums / d + float(sums.sum()) / d**2
+        excess = factor[:, :, None] * self.excess / np.outer(self.scale, self.scale)
+        return np.asarray(tilts), np.maximum(excess, 0.0)

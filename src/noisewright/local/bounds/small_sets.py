@@ -1,0 +1,87 @@
+"""Which relations the pairs of a few cells can have at all, listed.
+
+A set of k cells is a table of k rows, one column per attribute. A column says which rows agree in
+it: a partition of the rows into at most as many blocks as the attribute has values. The relation of
+two rows follows from how many columns of each kind part them, so sets are listed as multisets of
+partitions, of which there are few while k is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import combinations
+from math import comb, prod
+
+import numpy as np
+
+from noisewright.workload.base import Array
+
+MOST_CELLS = 7
+_MOST_LISTED = 3 * 10**6
+Groups = tuple[tuple[int, int], ...]
+"""Attributes that are alike: how many, and of how many values."""
+
+
+@lru_cache(maxsize=8)
+def pair_counts(groups: Groups) -> dict[int, Array]:
+    """For k = 2, 3, … as far as the list stays short: pairs by relation, one row a possible set.
+
+    Relations are numbered as products of the groups are, the last group fastest.
+    """
+    known: dict[int, Array] = {}
+    cells = prod(size**count for count, size in groups)
+    for k in range(2, min(MOST_CELLS, cells - 1) + 1):
+        kinds = [len(list(_partitions(k, size))) for _, size in groups]
+        listed = prod(
+            comb(kind + count - 1, count) for kind, (count, _) in zip(kinds, groups, strict=True)
+        )
+        if listed > _MOST_LISTED:
+            break
+        known[k] = _counted(groups, k)
+    return known
+
+
+def _partitions(k: int, blocks: int) -> Iterator[tuple[int, ...]]:
+    """Every partition of k rows into at most so many blocks: the block of each row."""
+
+    def grow(row: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        if len(row) == k:
+            yield row
+            return
+        for block in range(min(max(row, default=-1) + 2, blocks)):
+            yield from grow((*row, block))
+
+    return grow(())
+
+
+def _counted(groups: Groups, k: int) -> Array:
+    """Distinct counts of pairs by relation over all sets of k cells."""
+    pairs = list(combinations(range(k), 2))
+    strides = [prod(count + 1 for count, _ in groups[g + 1 :]) for g in range(len(groups))]
+    relations = prod(count + 1 for count, _ in groups)
+    sets: Array = np.zeros((1, len(pairs)), dtype=np.uint8)
+    for (count, size), stride in zip(groups, strides, strict=True):
+        parted = np.array(
+            [[row[i] != row[j] for i, j in pairs] for row in _partitions(k, size)], dtype=np.uint8
+        )
+        last = np.zeros(len(sets), dtype=np.intp)
+        for _ in range(count):  # columns in order of their kind: every multiset once
+            repeats = len(parted) - last
+            origin = np.repeat(np.arange(len(sets)), repeats)
+            starts = np.repeat(np.cumsum(repeats) - repeats, repeats)
+            last = last[origin] + np.arange(len(origin)) - starts
+            sets = sets[origin] + np.uint8(stride) * parted[last]
+    sets = sets[(sets > 0).all(axis=1)]  # rows that agree in all columns are one cell
+    counts = np.zeros((len(sets), -(-(relations - 1) // 8) * 8), dtype=np.uint8)
+    for relation in range(1, relations):
+        counts[:, relation - 1] = np.count_nonzero(sets == relation, axis=1)
+    return np.pad(_distinct(counts)[:, : relations - 1], ((0, 0), (1, 0)))
+
+
+def _distinct(rows: Array) -> Array:
+    """Distinct rows of bytes, compared eight at a time."""
+    words = rows.view(np.uint64)
+    if words.shape[1] > 1:
+        return np.unique(rows, axis=0)
+    return np.unique(words[:, 0])[:, None].view(np.uint8)

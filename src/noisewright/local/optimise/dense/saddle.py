@@ -1,0 +1,184 @@
+"""Best weights on given patterns against the worst prior, both at once.
+
+The mean variance F(w, π) = tr(M X⁻¹) − Σ_u π_u M_uu, X = Σ_S w_S v_S v_Sᵀ/(πᵀv_S), is convex in the
+weights and concave in the prior; its saddle is the smallest worst case that these patterns reach,
+where all types that count have one variance. A primal–dual interior-point method takes Newton steps
+in weights, prior, and the prices of Σ_S w_S v_S = 1, all in closed form: with y_S = w_S/πᵀv_S,
+F is a function h of y, of slope −v_SᵀΣv_S with Σ = X⁻¹MX⁻¹ and curvature 2(VΣVᵀ)∘(VX⁻¹Vᵀ).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from noisewright.local.shares import longest_step
+from noisewright.workload.base import FloatArray
+
+_NEWTON_STEPS = 60
+_NEAR_BOUND = 0.95
+_RIDGE = 1e-7  # information on what no query asks must not fade to nothing
+_LEAST_SHARE = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Saddle:
+    """Weights, the prior they are best against, and what they say about other patterns."""
+
+    weights: FloatArray
+    prior: FloatArray
+    quadratic: FloatArray
+    """Σ."""
+    prices: FloatArray
+    worst: float
+    """Largest variance of a type."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """F and its slopes at weights and prior."""
+
+    mass: FloatArray
+    shares: FloatArray
+    factor: Any
+    quadratic: FloatArray
+    pulled: FloatArray
+    slopes: FloatArray
+    """h′, one a pattern."""
+    variances: FloatArray
+    """The slope of F in π: the variance of each type."""
+
+    @classmethod
+    def of(cls, gram: FloatArray, v: FloatArray, w: FloatArray, prior: FloatArray) -> _Point:
+        from scipy.linalg import cho_factor, cho_solve
+
+        mean = gram @ prior
+        centred = gram - mean[:, None] - mean + float(prior @ mean)
+        mass = v @ prior
+        shares = w / mass
+        factor = cho_factor((v * shares[:, None]).T @ v, lower=True, check_finite=False)
+        half = cho_solve(factor, centred, check_finite=False)
+        quadratic = cho_solve(factor, half.T, check_finite=False)
+        quadratic = (quadratic + quadratic.T) / 2
+        pulled = v @ quadratic
+        slopes = -np.einsum("ou,ou->o", pulled, v)
+        variances = (-slopes * shares / mass) @ v - np.diagonal(centred)
+        if not np.isfinite(variances).all():
+            raise np.linalg.LinAlgError("beyond the digits of a number")
+        return cls(mass, shares, factor, quadratic, pulled, slopes, variances)
+
+    def curvature(self, v: FloatArray) -> FloatArray:
+        """h″."""
+        from scipy.linalg import cho_solve
+
+        inner = v @ cho_solve(self.factor, v.T, check_finite=False)
+        return np.asarray(2.0 * (self.pulled @ v.T) * inner)
+
+
+@dataclass(eq=False)
+class _State:
+    """Primal and dual variables; g and s are the slacks of π ≥ 0 and w ≥ 0."""
+
+    w: FloatArray
+    prior: FloatArray
+    prices: FloatArray
+    level: float
+    s: FloatArray
+    g: FloatArray
+
+    def moved(self, move: _State, length: float) -> _State:
+        """So far along a direction."""
+        pairs = zip(vars(self).values(), vars(move).values(), strict=True)
+        return _State(*(here + length * step for here, step in pairs))
+
+    def longest(self, move: _State) -> float:
+        """As far as all that must stay positive does."""
+        names = ("w", "s", "prior", "g")
+        return min(longest_step(getattr(self, n), getattr(move, n), _NEAR_BOUND) for n in names)
+
+
+def best_saddle(
+    gram: FloatArray,
+    relative: FloatArray,
+    weights: FloatArray,
+    prior: FloatArray,
+    tolerance: float = 1e-5,
+) -> Saddle:
+    """The saddle over weights on patterns (rows 1 or e^ε) and priors, from these ones.
+
+    Raises `numpy.linalg.LinAlgError` where digits do not suffice.
+    """
+    n = len(gram)
+    gram = gram + _RIDGE * float(np.trace(gram)) / n * np.eye(n)
+    unit = relative.mean(axis=1)
+    v = relative / unit[:, None]
+    even = np.full(len(v), 1.0 / len(v))
+    w = weights * unit
+    w = 0.7 * w / float((w @ v).mean()) + 0.3 * even
+    prior = np.maximum(prior, _LEAST_SHARE / n)
+    state, point = None, _Point.of(gram, v, w, prior / prior.sum())
+    for _ in range(_NEWTON_STEPS):
+        if state is None:
+            state = _first(point, v, w, prior / prior.sum())
+        mean = float(state.prior @ point.variances)
+        missing = float(np.abs(1.0 - state.w @ v).max())
+        uneven = float(point.variances.max()) - mean
+        done = float(state.w @ state.s) < tolerance * mean and uneven < tolerance * mean
+        if done and missing < 1e-10:
+            break
+        move = _direction(point, v, state)
+        length = state.longest(move)
+        if length < 1e-6:
+            break  # the digits are used up: good enough
+        state = state.moved(move, length)
+        point = _Point.of(gram, v, state.w, state.prior)
+    if state is None:
+        raise np.linalg.LinAlgError("no step was taken")
+    worst = float(point.variances.max())
+    return Saddle(state.w / unit, state.prior, point.quadratic, state.prices, worst)
+
+
+def _first(point: _Point, v: FloatArray, w: FloatArray, prior: FloatArray) -> _State:
+    """Prices proportional to the prior make all slacks of one sign per unit of mass."""
+    gradient = point.slopes / point.mass
+    prices = prior * float(1.02 * np.max(-gradient / point.mass))
+    mean = float(prior @ point.variances)
+    level = float(point.variances.max()) + 0.02 * abs(mean)
+    return _State(w, prior, prices, level, gradient + v @ prices, level - point.variances)
+
+
+def _direction(point: _Point, v: FloatArray, now: _State) -> _State:
+    """One Newton step: weights eliminated by a Cholesky factor, then prior, prices and level."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    (count, n), mass, shares = v.shape, point.mass, point.shares
+    aim_w, aim_p = 0.1 * float(now.w @ now.s) / count, 0.1 * float(now.prior @ now.g) / n
+    curvature = point.curvature(v)
+    along = -(shares / mass)[:, None] * v
+    bent = curvature @ along
+    cross = bent / mass[:, None] - (point.slopes / mass**2)[:, None] * v
+    inner = along.T @ bent + (v * (2 * point.slopes * shares / mass**2)[:, None]).T @ v
+    system = curvature / mass[:, None] / mass
+    system[np.diag_indices(count)] += now.s / now.w
+    factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+    right = aim_w / now.w - point.slopes / mass - v @ now.prices
+    solved = cho_solve(factor, np.column_stack([cross, v, right]), check_finite=False)
+    by_prior, by_prices, rest = solved[:, :n], solved[:, n:-1], solved[:, -1]
+    matrix, sides = np.zeros((2 * n + 1, 2 * n + 1)), np.zeros(2 * n + 1)
+    matrix[:n, :n] = inner - np.diag(now.g / now.prior) - cross.T @ by_prior
+    matrix[:n, n:-1] = -cross.T @ by_prices
+    matrix[:n, -1] = -1.0
+    matrix[n:-1, :n] = -v.T @ by_prior
+    matrix[n:-1, n:-1] = -v.T @ by_prices
+    matrix[-1, :n] = 1.0
+    sides[:n] = now.level - point.variances - aim_p / now.prior - cross.T @ rest
+    sides[n:-1] = 1.0 - now.w @ v - v.T @ rest
+    sides[-1] = 1.0 - float(now.prior.sum())
+    answer = np.linalg.solve(matrix, sides)
+    prior, prices = answer[:n], answer[n:-1]
+    w = rest - by_prior @ prior - by_prices @ prices
+    s = (aim_w - now.w * now.s - now.s * w) / now.w
+    g = (aim_p - now.prior * now.g - now.g * prior) / now.prior
+    return _State(w, prior, prices, float(answer[-1]), s, g)
