@@ -1,14 +1,18 @@
-"""Counting tables of people: seconds, peak memory, and the ratio to counting in SQL.
+"""Counting tables of people: seconds and peak memory beside hand-written SQL, from 10^5 rows up.
 
-    python benchmarks/counting.py
+    python benchmarks/counting.py                       # up to 10^7 rows
+    python benchmarks/counting.py --rows 100000000      # needs about 2 GB of disk
+    python benchmarks/counting.py --chart counting.svg
 
-Two jobs: one million rows of CSV with five attributes (every marginal of up to three of them),
-and 100,000 rows of Parquet with 100 attributes of ten values (all 5,050 marginals of one or two).
-Each runs in a process of its own, so that its peak memory is its own.
+Six attributes in Parquet: ten two-way tables and a CDF of 1,024 bins. Ours finds cells, counts and
+draws the noise of a plan; the hand-written query is GROUPING SETS over the same cells, with casts
+that may fail. Then 14 and 100 attributes of ten values, all tables of one or two of them. Every job
+runs in a process of its own, so that its peak memory is its own, and both see the same file.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import itertools
 import multiprocessing
@@ -16,130 +20,210 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
+import noisewright as nw
 from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
+from noisewright.planning.central import CentralPlan
 from noisewright.tables.counter import DuckDBCounter
 
+REGIONS = [f"region {i}" for i in range(16)]
+WIDTH = 97.65625
 PEOPLE = Domain(
     [
-        Numeric.integers("age", 0, 99, outside="clip"),
+        Numeric.integers("age", 0, 99, outside="clip", missing="other"),
         Categorical("sex", ["F", "M"], outside="other"),
-        Categorical("region", [f"region {i}" for i in range(16)]),
-        Boolean("employed"),
-        Date("admitted", "2024-01-01", "2024-12-31", "month"),
+        Categorical("region", REGIONS, outside="other"),
+        Boolean("employed", missing="other"),
+        Date("admitted", "2024-01-01", "2024-12-31", "month", outside="clip", missing="other"),
+        Numeric("income", [i * WIDTH for i in range(1025)], outside="clip", missing="other"),
     ]
 )
-WIDE = Domain([Categorical(f"a{i}", list(range(10))) for i in range(100)])
-
-
-def subsets(domain: Domain, most: int) -> list[tuple[str, ...]]:
-    return [s for k in range(1, most + 1) for s in itertools.combinations(domain.names, k)]
+FIVE = PEOPLE.names[:5]
+PAIRS = list(itertools.combinations(FIVE, 2))
+TABLES: list[tuple[str, ...]] = [*PAIRS, ("income",)]
+QUERIES = {"queries": [*({"marginal": list(pair)} for pair in PAIRS), {"cdf": "income"}]}
 
 
 def write_people(path: Path, rows: int) -> None:
-    rng = np.random.default_rng(1)
-    days = np.datetime64("2024-01-01") + rng.integers(0, 366, rows)
-    table = pa.table(
-        {
-            "age": rng.integers(0, 110, rows),
-            "sex": np.array(["F", "M", "X"])[rng.integers(0, 3, rows)],
-            "region": np.array([f"region {i}" for i in range(16)])[rng.integers(0, 16, rows)],
-            "employed": rng.random(rows) < 0.6,
-            "admitted": days,
-        }
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute(
+            f"""COPY (SELECT CAST(hash(i) % 110 AS TINYINT) AS age,
+                   ['F', 'M', 'X'][1 + CAST(hash(i + 1) % 3 AS INT)] AS sex,
+                   'region ' || (hash(3 * i + 1) % 16) AS region,
+                   hash(7 * i) % 10 < 6 AS employed,
+                   DATE '2024-01-01' + CAST(hash(5 * i + 2) % 366 AS INT) AS admitted,
+                   (hash(11 * i + 5) % 1000000) / 10.0 AS income
+            FROM range({rows}) t(i)) TO '{path}' (FORMAT parquet)"""
+        )
+
+
+def wide(attributes: int) -> Domain:
+    return Domain([Categorical(f"a{i}", list(range(10))) for i in range(attributes)])
+
+
+def write_wide(path: Path, rows: int, attributes: int) -> None:
+    columns = ", ".join(
+        f"CAST(hash(i * {2 * a + 3}) % 10 AS TINYINT) AS a{a}" for a in range(attributes)
     )
-    pyarrow.csv.write_csv(table, path)
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"COPY (SELECT {columns} FROM range({rows}) t(i)) TO '{path}' (FORMAT parquet)"
+        )
 
 
-def write_wide(path: Path, rows: int) -> None:
-    rng = np.random.default_rng(2)
-    columns = {name: rng.integers(0, 10, rows, dtype=np.int8) for name in WIDE.names}
-    pyarrow.parquet.write_table(pa.table(columns), path)
+def ours(path: Path, plan: Path) -> list[np.ndarray]:
+    """Cells, counts and noise; the exact tables are counted once more, untimed, to compare them."""
+    method = planned(plan)
+    method.method.measure(method.counts(str(path)))
+    return []
 
 
-def ours(path: Path, domain: Domain, most: int) -> list[np.ndarray]:
-    return DuckDBCounter().marginals(path, domain, subsets(domain, most))
+@cache
+def planned(plan: Path) -> CentralPlan:
+    loaded = nw.load(plan)
+    assert isinstance(loaded, CentralPlan)
+    _ = loaded.method.spend  # what a plan works out about its noise before any table is read
+    return loaded
 
 
-def sql_people(path: Path, domain: Domain, most: int) -> list[np.ndarray]:
-    """Encode and count in SQL: GROUPING SETS over the same cells."""
-    codes = f"""
-        SELECT least(TRY_CAST(age AS INTEGER), 99) AS age,
+def exact(path: Path, plan: Path) -> list[np.ndarray]:
+    return DuckDBCounter().marginals(path, PEOPLE, TABLES)
+
+
+def by_hand(path: Path, plan: Path) -> list[np.ndarray]:
+    """Ten two-way tables and the bins of income, in one GROUPING SETS query."""
+    cells = f"""
+        SELECT least(age, 99) AS age,
                CASE sex WHEN 'F' THEN 0 WHEN 'M' THEN 1 ELSE 2 END AS sex,
                CAST(substr(region, 8) AS INTEGER) AS region,
-               CAST(employed = 'true' AS INTEGER) AS employed,
-               month(CAST(admitted AS DATE)) - 1 AS admitted
-        FROM read_csv('{path}', all_varchar = true)"""
-    return grouping_sets(codes, domain, most)
+               CAST(employed AS INTEGER) AS employed,
+               month(admitted) - 1 AS admitted,
+               least(CAST(floor(income / {WIDTH}) AS INTEGER), 1023) AS income
+        FROM read_parquet('{path}')"""
+    return grouping_sets(cells, PEOPLE, TABLES)
 
 
-def sql_wide(path: Path, domain: Domain, most: int) -> list[np.ndarray]:
-    return grouping_sets(f"SELECT * FROM read_parquet('{path}')", domain, most, batch=32)
-
-
-def grouping_sets(codes: str, domain: Domain, most: int, batch: int = 25) -> list[np.ndarray]:
-    connection = duckdb.connect()
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute(f"CREATE TEMP TABLE codes AS {codes}")
-    counts = []
-    wanted = subsets(domain, most)
-    for chunk in (wanted[i : i + batch] for i in range(0, len(wanted), batch)):
-        sets = ", ".join(f"({', '.join(subset)})" for subset in chunk)
-        names = list(dict.fromkeys(name for subset in chunk for name in subset))
+def grouping_sets(cells: str, domain: Domain, wanted: list[tuple[str, ...]]) -> list[np.ndarray]:
+    names = list(dict.fromkeys(name for subset in wanted for name in subset))
+    sets = ", ".join(f"({', '.join(subset)})" for subset in wanted)
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
         rows = connection.sql(
             f"SELECT grouping({', '.join(names)}) AS kept, {', '.join(names)}, count(*) AS n "
-            f"FROM codes GROUP BY GROUPING SETS ({sets})"
+            f"FROM ({cells}) GROUP BY GROUPING SETS ({sets})"
         ).fetchnumpy()
-        for subset in chunk:
-            kept = sum(1 << (len(names) - 1 - i) for i, n in enumerate(names) if n not in subset)
-            here = np.asarray(rows["kept"]) == kept
-            shape = [domain[name].size for name in subset]
-            index = np.ravel_multi_index([np.asarray(rows[n])[here] for n in subset], shape)
-            table = np.zeros(int(np.prod(shape)), dtype=np.int64)
-            table[index] = np.asarray(rows["n"])[here]
-            counts.append(table)
+    counts = []
+    for subset in wanted:
+        kept = sum(1 << (len(names) - 1 - i) for i, n in enumerate(names) if n not in subset)
+        here = np.asarray(rows["kept"]) == kept
+        shape = [domain[name].size for name in subset]
+        index = np.ravel_multi_index([np.asarray(rows[n])[here] for n in subset], shape)
+        table = np.zeros(int(np.prod(shape)), dtype=np.int64)
+        table[index] = np.asarray(rows["n"])[here]
+        counts.append(table)
     return counts
 
 
-Job = Callable[[Path, Domain, int], "list[np.ndarray]"]
+def ours_wide(path: Path, attributes: int) -> list[np.ndarray]:
+    return DuckDBCounter().marginals(path, wide(attributes), pairs(attributes))
 
 
-def measure(job: Job, path: Path, domain: Domain, most: int) -> tuple[float, float, str]:
-    """Return seconds, peak memory in MB and a checksum of the counts."""
+def by_hand_wide(path: Path, attributes: int) -> list[np.ndarray]:
+    """The same in queries of 30 tables each, over a table in memory."""
+    counts, wanted = [], pairs(attributes)
+    for chunk in (wanted[i : i + 30] for i in range(0, len(wanted), 30)):
+        counts += grouping_sets(f"SELECT * FROM read_parquet('{path}')", wide(attributes), chunk)
+    return counts
+
+
+def pairs(attributes: int) -> list[tuple[str, ...]]:
+    names = wide(attributes).names
+    return [s for k in (1, 2) for s in itertools.combinations(names, k)]
+
+
+Job = Callable[..., "list[np.ndarray]"]
+
+
+def measure(job: Job, *given: Any) -> tuple[float, float, float, str]:
+    """Seconds, seconds of processors, peak memory in MB and a checksum of the counts."""
+    if job is ours:
+        planned(given[1])
+    before = resource.getrusage(resource.RUSAGE_SELF)
     begin = time.perf_counter()
-    counts = job(path, domain, most)
+    counts = job(*given)
     seconds = time.perf_counter() - begin
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return seconds, peak, hashlib.sha256(np.concatenate(counts).tobytes()).hexdigest()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    digest = hashlib.sha256(np.concatenate([*counts, np.zeros(1)]).tobytes()).hexdigest()
+    return seconds, spent, after.ru_maxrss / 1024, digest
 
 
-def apart(job: Job, path: Path, domain: Domain, most: int) -> tuple[float, float, str]:
+def apart(job: Job, *given: Any) -> tuple[float, float, float, str]:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(measure, (job, path, domain, most))
+        return pool.apply(measure, (job, *given))
+
+
+def compare(title: str, mine: tuple[Job, Job], hand: Job, *given: Any) -> tuple[float, float]:
+    timed, counted = mine
+    own, other = apart(timed, *given), apart(hand, *given)
+    again = own if timed is counted else apart(counted, *given)
+    print(title)
+    for name, (seconds, spent, peak, _) in (("ours", own), ("GROUPING SETS", other)):
+        print(f"  {name:14}{seconds:8.2f} s {spent:8.2f} s of processors {peak:7.0f} MB peak")
+    same = again[3] == other[3]
+    print(
+        f"  {'ours / hand':14}{own[0] / other[0]:8.2f}   {own[1] / other[1]:8.2f}"
+        f"                 same counts: {same}",
+        flush=True,
+    )
+    return own[0], other[0]
+
+
+def chart(points: list[dict[str, Any]], path: str) -> None:
+    import altair as alt
+
+    lines = alt.Chart(alt.Data(values=points)).mark_line(point=True)
+    drawn = lines.encode(
+        alt.X("rows:Q", scale=alt.Scale(type="log"), title="rows"),
+        alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds"),
+        alt.Color("who:N", title=None),
+    ).properties(title="Ten two-way tables and a CDF of 1,024 bins, from Parquet", width=480)
+    drawn.save(path)
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10**7, help="the largest table")
+    parser.add_argument("--chart", help="draw time against rows into this file")
+    given = parser.parse_args()
+    points = []
     with tempfile.TemporaryDirectory() as folder:
-        people, wide = Path(folder, "people.csv"), Path(folder, "wide.parquet")
-        write_people(people, 1_000_000)
-        write_wide(wide, 100_000)
-        for title, path, domain, most, sql in (
-            ("1,000,000 rows of CSV, 5 attributes, <= 3-way", people, PEOPLE, 3, sql_people),
-            ("100,000 rows of Parquet, 100 attributes, <= 2-way", wide, WIDE, 2, sql_wide),
-        ):
-            seconds, peak, digest = apart(ours, path, domain, most)
-            sql_seconds, sql_peak, sql_digest = apart(sql, path, domain, most)
-            print(f"{title} ({len(subsets(domain, most))} marginals)")
-            print(f"  ours          {seconds:7.2f} s  {peak:7.0f} MB peak")
-            print(f"  GROUPING SETS {sql_seconds:7.2f} s  {sql_peak:7.0f} MB peak")
-            print(f"  ratio         {sql_seconds / seconds:7.2f}    same: {digest == sql_digest}")
+        plan, path = Path(folder, "plan.nw"), Path(folder, "people.parquet")
+        asked = nw.Workload.from_spec(QUERIES, PEOPLE)
+        nw.plan(asked, nw.Privacy(epsilon=1, delta=1e-9)).save(plan)
+        rows = 10**5
+        while rows <= given.rows:
+            write_people(path, rows)
+            title = f"{rows:,} rows, 6 attributes, {len(TABLES)} tables"
+            own, hand = compare(title, (ours, exact), by_hand, path, plan)
+            points += [
+                {"rows": rows, "seconds": own, "who": "a release"},
+                {"rows": rows, "seconds": hand, "who": "GROUPING SETS by hand"},
+            ]
+            rows *= 10
+        for attributes in (14, 100):
+            write_wide(path, 100_000, attributes)
+            title = f"100,000 rows, {attributes} attributes, {len(pairs(attributes)):,} tables"
+            compare(title, (ours_wide, ours_wide), by_hand_wide, path, attributes)
+    if given.chart:
+        chart(points, given.chart)
 
 
 if __name__ == "__main__":

@@ -227,7 +227,7 @@ def test_damaged_and_foreign_files(tmp_path: Path) -> None:
     (tmp_path / "table.xlsx").write_bytes(b"")
     assert "must end in one of" in refusal(tmp_path / "table.xlsx")
     assert "does not exist" in refusal(tmp_path / "absent.csv")
-    assert "is a directory" in refusal(tmp_path)
+    assert "must end in one of" in refusal(tmp_path)
     assert "one format" in refusal([tmp_path / "whole.parquet", tmp_path / "cut.csv.gz"])
 
 

@@ -2,12 +2,23 @@
 
 A domain is declared, never inferred from private data. Each attribute cuts its values into
 finitely many cells; a domain is the product of its attributes, its cells in C order (the last
-attribute varies fastest). One row of a table is one person.
+attribute varies fastest). One row of a table is one person, unless a `Unit` says otherwise.
 """
 
 from noisewright.domain.attribute import Attribute, Level
 from noisewright.domain.categorical import Boolean, Categorical
 from noisewright.domain.ordered import Date, Numeric, Ordered
 from noisewright.domain.product import Domain
+from noisewright.domain.unit import Unit
 
-__all__ = ["Attribute", "Boolean", "Categorical", "Date", "Domain", "Level", "Numeric", "Ordered"]
+__all__ = [
+    "Attribute",
+    "Boolean",
+    "Categorical",
+    "Date",
+    "Domain",
+    "Level",
+    "Numeric",
+    "Ordered",
+    "Unit",
+]

@@ -53,6 +53,11 @@ class Level:
             raise InvalidParameter(self.name, constant, "has no declared group", remedy)
         return self.labels.index(str(constant))
 
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Every group as a query in words."""
+        return tuple(f"{self.name} = {label}" for label in self.labels)
+
     def matrix(self) -> npt.NDArray[np.float64]:
         """Return the sums: one row per group, one column per cell of the attribute."""
         return np.equal.outer(np.arange(self.size), self.groups).astype(np.float64)
@@ -196,14 +201,18 @@ class Attribute(Shown, ABC):
         if policy == "other":
             codes[where] = len(self.declared_labels)
         elif where.any():
-            fault = "a value outside its declared cells" if field == "outside" else "no value"
-            remedies = f"declare `{field}: other`" + (
-                " or `outside: clip`" if field == "outside" and self.ordered else ""
-            )
-            raise DomainError(
-                f"attribute {self.name!r}: the table has {fault} somewhere, which its rule "
-                f"`{field}: error` refuses; {remedies}, or mend the table"
-            )
+            raise self.refusal(field)
+
+    def refusal(self, field: str) -> DomainError:
+        """What is said of a table in which a value breaks the rule `outside` or `missing`."""
+        fault = "a value outside its declared cells" if field == "outside" else "no value"
+        remedies = f"declare `{field}: other`" + (
+            " or `outside: clip`" if field == "outside" and self.ordered else ""
+        )
+        return DomainError(
+            f"attribute {self.name!r}: the table has {fault} somewhere, which its rule "
+            f"`{field}: error` refuses; {remedies}, or mend the table"
+        )
 
     @abstractmethod
     def _place(self, values: Values) -> Codes:

@@ -46,6 +46,14 @@ class Ordered(Attribute):
     def whole(self) -> bool:
         """Whether only whole numbers (or days) occur, so that `<= 17` means `< 18`."""
 
+    @property
+    @abstractmethod
+    def spans(self) -> tuple[tuple[Any, Any], ...]:
+        """The first and the last value of every declared cell, in the attribute's own type.
+
+        Between numbers that need not be whole, the last is the edge that the cell stays below.
+        """
+
     @abstractmethod
     def _numbers(self, values: Values) -> npt.NDArray[np.float64]:
         """Return values as numbers on the line of `cuts`, NaN where missing."""
@@ -212,6 +220,12 @@ class Numeric(Ordered):
             return _plain(a)
         return f"[{_plain(a)}, {_plain(b)}{']' if last else ')'}"
 
+    @property
+    def spans(self) -> tuple[tuple[float, float], ...]:
+        cells = list(itertools.pairwise(self.edges))
+        inside = 1 if self.integer else 0
+        return (*((a, b - inside) for a, b in cells[:-1]), cells[-1])
+
     def _coarser(self, name: str, declared: object) -> Level:
         """Read a level given by some of the edges: `{"band": [0, 18, 65, 120]}`."""
         whole = self.integer
@@ -315,6 +329,11 @@ class Date(Ordered):
     def declared_labels(self) -> tuple[str, ...]:
         """Labels such as 2024-03-31, 2024-W13, 2024-03, 2024-Q1 and 2024."""
         return tuple(_PERIODS[self.period](day) for day in self._starts)
+
+    @property
+    def spans(self) -> tuple[tuple[dt.date, dt.date], ...]:
+        ends = [day - dt.timedelta(days=1) for day in self._starts[1:]]
+        return tuple(zip(self._starts, [*ends, self.last], strict=True))
 
     def _coarser(self, name: str, declared: object) -> Level:
         """Read a level given by a longer period: `{"year": "year"}`."""

@@ -23,7 +23,8 @@ from noisewright.display import Shown, counted
 from noisewright.domain import schema
 from noisewright.domain.attribute import Attribute, Codes, Level, Values
 from noisewright.domain.ordered import Ordered
-from noisewright.errors import DomainError, InvalidParameter, TooLarge, understood
+from noisewright.domain.unit import ROW_IS_PERSON, Unit, read_unit
+from noisewright.errors import DomainError, InvalidParameter, TooLarge, understood, unknown_name
 
 _LARGEST_INDEX = 2**63
 _MOST_MASK = 2**27
@@ -57,16 +58,18 @@ class Box:
 
 @dataclass(frozen=True)
 class Domain(Shown):
-    """Publicly known attributes of a table in which one row is one person.
+    """Publicly known attributes of a table of people.
 
     `reviewed` is false for a draft made by looking at data. A draft can be read and edited, but
     nothing plans or releases from it. `impossible` lists combinations that nobody can have, such as
-    `{"age": {"below": 15}, "employment": ["retired"]}`.
+    `{"age": {"below": 15}, "employment": ["retired"]}`. `unit` says which rows are one person's;
+    without it one row is one person.
     """
 
     attributes: Sequence[Attribute]
     reviewed: bool = True
     impossible: Sequence[Box | Mapping[str, object]] = ()
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -80,6 +83,7 @@ class Domain(Shown):
             raise InvalidParameter(
                 "attributes", repeated, "must have different names", "rename or remove one"
             )
+        object.__setattr__(self, "unit", read_unit(self.unit))
         boxes = tuple(read_box(declared, self) for declared in self.impossible)
         object.__setattr__(self, "impossible", boxes)
 
@@ -118,8 +122,9 @@ class Domain(Shown):
     def index(self, name: str) -> int:
         """Return the position of the attribute of that name."""
         if name not in self.names:
-            remedy = f"the domain has {', '.join(self.names)}"
-            raise InvalidParameter("attribute", name, "is not in the domain", remedy)
+            levels = [level.name for attribute in self.attributes for level in attribute.coarser]
+            known = [*self.names, *levels]
+            raise unknown_name("attribute", name, "is not in the domain", known, "the domain has")
         return self.names.index(name)
 
     def find(self, name: str) -> tuple[int, Level | None]:
@@ -134,8 +139,21 @@ class Domain(Shown):
         """Return the domain of some attributes, in the order asked for."""
         boxes = [box for box in self.boxes if set(box.names) <= set(names)]
         return Domain(
-            [self[name] for name in names], self.reviewed, [box.to_dict(self) for box in boxes]
+            [self[name] for name in names],
+            self.reviewed,
+            [box.to_dict(self) for box in boxes],
+            self.unit,
         )
+
+    @property
+    def rows(self) -> int:
+        """How many rows of one person count at most."""
+        return 1 if self.unit is None else self.unit.rows
+
+    @property
+    def person(self) -> str:
+        """Whose privacy it is, in words."""
+        return ROW_IS_PERSON if self.unit is None else self.unit.text()
 
     @property
     def boxes(self) -> tuple[Box, ...]:
@@ -225,14 +243,16 @@ class Domain(Shown):
         document = schema.to_dict(self.attributes, self.reviewed)
         if self.boxes:
             document["impossible"] = [box.to_dict(self) for box in self.boxes]
+        if self.unit is not None:
+            document["unit"] = self.unit.to_dict()
         return document
 
     @classmethod
     def from_dict(cls, document: object) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
-        attributes, reviewed, impossible = schema.from_dict(document)
-        error = DomainError("schema: `impossible` cannot be understood; see the how-to")
-        return understood(lambda: cls(attributes, reviewed, impossible), error)
+        attributes, reviewed, impossible, unit = schema.from_dict(document)
+        error = DomainError("schema: `impossible` or `unit` cannot be understood; see the how-to")
+        return understood(lambda: cls(attributes, reviewed, impossible, read_unit(unit)), error)
 
     def to_yaml(self) -> str:
         """Return the schema as YAML."""

@@ -20,6 +20,7 @@ from noisewright.errors import (
     DomainError,
     FileFormatError,
     NoisewrightError,
+    meant,
     shortened,
     shown,
     understood,
@@ -74,9 +75,11 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
-def from_dict(document: object) -> tuple[list[Attribute], bool, list[Mapping[str, object]]]:
-    """Read a schema from plain values: attributes, whether reviewed, what is impossible."""
-    allowed = {"attributes", "reviewed", "impossible"}
+def from_dict(
+    document: object,
+) -> tuple[list[Attribute], bool, list[Mapping[str, object]], object]:
+    """Read a schema: attributes, whether reviewed, what is impossible, whose rows are whose."""
+    allowed = {"attributes", "reviewed", "impossible", "unit"}
     top = _mapping(document, "the schema", {"attributes"}, allowed)
     listed = top["attributes"]
     if not isinstance(listed, list):
@@ -87,7 +90,7 @@ def from_dict(document: object) -> tuple[list[Attribute], bool, list[Mapping[str
     attributes = [_attribute_from_dict(entry) for entry in listed]
     # A schema written by hand needs no mark; one that was drafted must say that it is reviewed.
     drafted = any(entry.get("drafted", False) is not False for entry in listed)
-    return attributes, top.get("reviewed", not drafted), impossible
+    return attributes, top.get("reviewed", not drafted), impossible, top.get("unit")
 
 
 def _attribute_from_dict(entry: object) -> Attribute:
@@ -118,7 +121,7 @@ def _mapping(
     if unknown:
         raise DomainError(
             f"schema: {where} has unknown keys {shortened(', '.join(unknown))}; "
-            f"allowed are {', '.join(sorted(allowed))}"
+            f"{meant(unknown[0], allowed)}allowed are {', '.join(sorted(allowed))}"
         )
     if absent := sorted(needed - set(document)):
         raise DomainError(f"schema: {where} lacks {', '.join(absent)}")

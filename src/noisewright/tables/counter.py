@@ -1,16 +1,15 @@
 """Counting with DuckDB: one pass over the table, however many marginals are asked for.
 
-DuckDB reads, types and streams the columns; cells are found by vectorised lookups, the same code
-that encodes values everywhere else; each marginal is then one `bincount` of small integer codes.
-Counting in SQL (GROUPING SETS over codes written by hand for one table, with casts that may fail)
-is quicker for a few marginals, by a tenth to a third, and several times slower for thousands;
-`benchmarks/counting.py` prints the ratio.
+DuckDB reads the columns and finds the cells by expressions (`tables.expressions`); attributes are
+grouped into few covers (`tables.covers`), whose joint codes are streamed and counted by `bincount`,
+which takes less time than grouping does: no codes are hashed. Where SQL cannot find the very cells
+that Python finds, typed columns are streamed instead and encoded here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -19,20 +18,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from noisewright.domain import Attribute, Domain, Numeric
-from noisewright.errors import DomainError, InvalidParameter, TooLarge, withheld
+from noisewright.domain import Attribute, Domain, Unit
+from noisewright.domain.attribute import Storage
+from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source
 from noisewright.tables.duckdb import Table, connect, open_table, unreadable
+from noisewright.tables.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
+from noisewright.tables.expressions import cell, reached
+from noisewright.tables.held_values import HeldValues
+from noisewright.tables.request import Request, Stage, nested, wrong_column
+from noisewright.tables.sql_counter import Totals, zeros
 from noisewright.workload.measures import COUNT, Count, Measure, OfNumber
 
 Counts = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.unsignedinteger[Any]]
+Codes = npt.NDArray[np.integer[Any]]
 
-_MOST_CELLS = 2**27  # one GiB of counts
 _CELLS_A_BATCH = 2**24  # rows × columns held as Arrow at once: some hundred MB of text
-_MOST_ROWS_A_BATCH = 2**20
+_MOST_ROWS_A_BATCH = 2**20  # sums of a batch, of 2^32 each at most, are then exact in doubles
 _FAILURES = (duckdb.Error, pa.ArrowException, OSError)
+_DIALECT = DuckDBDialect()
 
 
 class DuckDBCounter:
@@ -47,20 +52,13 @@ class DuckDBCounter:
         Values to sum are clipped and rounded as `Numeric.units` says, so that sums are exact
         integers. All tables come from one pass: a stream is gone after it, and a file may change.
         """
-        shapes, totals = _tables(domain, [subset for subset, _ in wanted])
-        sums = {measure for _, measure in wanted if not isinstance(measure, Count)}
-        names = dict.fromkeys(name for subset, _ in wanted for name in subset)
-        values = {measure.attribute for measure in sums}
-        for rows, columns in _columns(source, domain, [*names, *values]):
-            codes = {name: _encode(domain[name], columns[name]) for name in names}
-            centred = {m: _centred(domain, m, columns[m.attribute]) for m in sums}
-            for (subset, measure), shape, total in zip(wanted, shapes, totals, strict=True):
-                own = [codes[name] for name in subset]
-                if not isinstance(measure, Count):
-                    np.add.at(total, _flat(own, shape, rows), centred[measure])
-                else:
-                    _add(total, rows, own, shape)
-        return totals
+        request = Request(domain, wanted)
+        with closing(connect()) as connection:
+            table = _opened(connection, source, request.storages)
+            totals = _counted(request, _rows(connection, table, request))
+            if totals is None:
+                raise _refusal(table, request)
+        return request.answer(totals)
 
     def marginals(
         self, source: Source, domain: Domain, subsets: Sequence[tuple[str, ...]]
@@ -68,13 +66,63 @@ class DuckDBCounter:
         """Return one flat array of counts of people per subset of attributes."""
         return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
 
+    def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
+        """Every text in a column and how many people hold it: as private as the table."""
+        held = HeldValues(column, unit)
+        with closing(connect()) as connection:
+            table = _opened(connection, source, dict.fromkeys(held.names, "text"))
+            relation = _chained(table.relation, held.stages(table.column, _DIALECT))
+            counted = relation.aggregate(held.grouped)
+            rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
+        return held.answer(rows)
+
+    def explain(
+        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+    ) -> str:
+        """The SQL that would be run to count these tables."""
+        request = Request(domain, wanted)
+        with closing(connect()) as connection:
+            table = _opened(connection, source, request.storages)
+            coded = request.coded(table.column, _DIALECT)
+            if coded is None:
+                coded = Stage(tuple(_typed(table, domain[name]) for name in request.columns))
+                return nested([coded], table.description) + "\n-- cells are found in Python"
+            stages = [coded, *request.kept(_DIALECT), request.joint]
+            return nested(stages, table.description)
+
     def codes(
         self, source: Source, domain: Domain, names: Sequence[str] | None = None
     ) -> Iterator[tuple[Codes, ...]]:
         """Yield batches of rows, in the table's order: the cell of every attribute asked for."""
-        chosen = domain.names if names is None else names
-        for _, columns in _columns(source, domain, chosen):
-            yield tuple(_encode(domain[name], columns[name]) for name in chosen)
+        domain.require_reviewed()
+        if domain.unit is not None:
+            raise InvalidParameter(
+                "unit", domain.unit.column, "bounds what is counted, not single rows"
+            )
+        chosen = list(dict.fromkeys(domain.names if names is None else names))
+        with closing(connect()) as connection:
+            table = _opened(connection, source, {n: domain[n].storage for n in chosen})
+            expressions, ready = zip(
+                *(_cell_or_value(table, domain[n]) for n in chosen), strict=True
+            )
+            for batch in _batches(table, _chained(table.relation, [Stage(expressions)])):
+                yield tuple(
+                    _cells(domain[name], column, done)
+                    for name, column, done in zip(chosen, batch.columns, ready, strict=True)
+                )
+
+    def numbers(
+        self, source: Source, domain: Domain, names: Sequence[str]
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """Return raw values of numeric attributes, NaN where missing: as private as the data."""
+        parts: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in names}
+        with closing(connect()) as connection:
+            table = _opened(connection, source, {name: domain[name].storage for name in names})
+            stage = Stage(tuple(_typed(table, domain[name]) for name in names))
+            for batch in _batches(table, _chained(table.relation, [stage])):
+                for name, column in zip(names, batch.columns, strict=True):
+                    parts[name].append(column.to_numpy(zero_copy_only=False).astype(np.float64))
+        return {name: np.concatenate([np.zeros(0), *pieces]) for name, pieces in parts.items()}
 
     def cells(self, source: Source, domain: Domain) -> Iterator[Counts]:
         """Yield batches of rows, in the table's order: the flat cell of the whole domain."""
@@ -83,93 +131,150 @@ class DuckDBCounter:
             yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
 
 
-def _tables(
-    domain: Domain, subsets: Sequence[tuple[str, ...]]
-) -> tuple[list[tuple[int, ...]], list[Counts]]:
-    """Return the shapes of the marginals and zeros to fill them with."""
-    shapes = [_shape(domain, subset) for subset in subsets]
-    cells = sum(math.prod(shape) for shape in shapes)
-    if cells > _MOST_CELLS:
-        raise TooLarge(
-            f"the marginals have {cells} cells together, more than {_MOST_CELLS}; "
-            "ask for smaller marginals or for fewer at once"
-        )
-    return shapes, [np.zeros(math.prod(shape), dtype=np.int64) for shape in shapes]
+Batch = tuple[int, list[Codes], Mapping[OfNumber, Counts]]
+"""Rows, the joint cell of every cover, and what people add to sums."""
 
 
-def _shape(domain: Domain, subset: Sequence[str]) -> tuple[int, ...]:
-    if len(set(subset)) < len(subset):
-        raise InvalidParameter("marginal", subset, "must not name an attribute twice")
-    return tuple(domain[name].size for name in subset)
+def _opened(
+    connection: duckdb.DuckDBPyConnection, source: Source, storages: Mapping[str, Storage]
+) -> Table:
+    table = open_table(connection, source, storages)
+    table.require(list(storages))
+    return table
 
 
-def _centred(domain: Domain, measure: OfNumber, column: pa.Array) -> Counts:
-    attribute = domain[measure.attribute]
-    if not isinstance(attribute, Numeric):
-        raise InvalidParameter("value", measure.attribute, "must be a numeric attribute")
-    centred = measure.content(attribute.units(column, measure.unit))
-    # Nobody may move a cell by more than the noise is for, whatever bounds the schema has.
-    return np.asarray(np.clip(centred, -measure.reach, measure.reach))
+def _counted(request: Request, batches: Iterator[Batch | None]) -> Totals | None:
+    """Add up the measures of every cover, batch by batch; None where some value is refused."""
+    totals = zeros(request)
+    for batch in batches:
+        if batch is None:
+            return None
+        rows, covers, contents = batch
+        for own, codes in zip(totals, covers, strict=True):
+            for measure, total in own.items():
+                weights = None if isinstance(measure, Count) else contents[measure]
+                _add(total, rows, codes, weights)
+    return totals
 
 
-def _add(total: Counts, rows: int, columns: Sequence[Codes], shape: tuple[int, ...]) -> None:
-    """Add the rows of a batch to the counts of one marginal."""
-    if not columns:
-        total[0] += rows
-    elif total.size <= 4 * rows:
-        total += np.bincount(_flat(columns, shape, rows), minlength=total.size)
-    else:  # more cells than rows: touch only those that occur
-        np.add.at(total, _flat(columns, shape, rows), 1)
+def _add(total: Counts, rows: int, codes: Codes, weights: Counts | None) -> None:
+    """Add the rows of a batch to the total of one cover."""
+    if total.size == 1:
+        total[0] += rows if weights is None else int(weights.sum())
+    elif total.size > 4 * rows:  # touch only the cells that occur
+        np.add.at(total, codes, 1 if weights is None else weights)
+    elif weights is None:
+        total += np.bincount(codes, minlength=total.size)
+    else:
+        total += np.rint(np.bincount(codes, weights, total.size)).astype(np.int64)
 
 
-def _flat(columns: Sequence[Codes], shape: tuple[int, ...], rows: int) -> Codes:
-    """Return flat cells in the smallest type that holds them, which is what makes it quick."""
+def _rows(
+    connection: duckdb.DuckDBPyConnection, table: Table, request: Request
+) -> Iterator[Batch | None]:
+    """Joint codes and contents of the rows that count; None where some value is refused."""
+    coded = request.coded(table.column, _DIALECT)
+    if coded is not None:
+        relation = _chained(table.relation, [coded])
+    elif request.unit is not None:  # whose rows count is known only once all have been read
+        relation = connection.from_arrow(pa.Table.from_batches(_encoded(table, request)))
+    else:
+        for batch in _encoded(table, request):
+            yield _joined(request, batch)
+        return
+    covers = len(request.covers)
+    for batch in _batches(table, _chained(relation, [*request.kept(_DIALECT), request.joint])):
+        if any(column.null_count for column in batch.columns):
+            yield None
+            return
+        numbers = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        contents = dict(zip(request.measures, numbers[covers:], strict=True))
+        yield batch.num_rows, numbers[:covers], contents
+
+
+def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
+    """Cells and contents as `Request.coded` has them, worked out here from typed columns."""
+    domain, names = request.domain, request.columns
+    typed = [_typed(table, domain[name]) for name in names]
+    if request.unit is not None:
+        typed.append(request.person(table.column, _DIALECT))
+    for batch in _batches(table, _chained(table.relation, [Stage(tuple(typed))])):
+        columns = dict(zip(names, batch.columns, strict=False))
+        cells = [_cells(domain[name], columns[name], False) for name in request.names]
+        if request.unit is not None:  # joint cells are worked out by the engine: none may overflow
+            cells = [own.astype(np.int64) for own in cells]
+        rows = {f"a{i}": own for i, own in enumerate(cells)}
+        for i, m in enumerate(request.measures):
+            rows[f"m{i}"] = reached(m, request.number(m).units(columns[m.attribute], m.unit))
+        if request.unit is not None:
+            rows["p"] = batch.columns[-1]
+        yield pa.RecordBatch.from_pydict(rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)})
+
+
+def _joined(request: Request, batch: pa.RecordBatch) -> Batch:
+    """The joint cells of every cover, from the cells of every attribute."""
+    columns = {name: batch.column(i).to_numpy() for i, name in enumerate(request.names)}
+    joint = [
+        _flat([columns[n] for n in cover], [request.sizes[n] for n in cover], batch.num_rows)
+        for cover in request.covers
+    ]
+    contents = {m: batch.column(f"m{i}").to_numpy() for i, m in enumerate(request.measures)}
+    return batch.num_rows, joint, contents
+
+
+def _refusal(table: Table, request: Request) -> DomainError:
+    """What to say of a table in which some row breaks a rule: a second look finds which one."""
+    stage, errors = request.refusals(table.column, _DIALECT)
+    relation = _chained(table.relation, [stage])
+    broken = withheld(relation.fetchall, _FAILURES, unreadable(table.description))[0]
+    found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
+    return found[0] if found else DomainError("the table changed while it was read; try again")
+
+
+def _chained(relation: duckdb.DuckDBPyRelation, stages: Sequence[Stage]) -> duckdb.DuckDBPyRelation:
+    for stage in stages:
+        relation = relation.project(", ".join(stage.select))
+        relation = relation.filter(stage.where) if stage.where else relation
+    return relation
+
+
+def _batches(table: Table, relation: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
+    """Stream a relation; an engine's own exception quotes cells and never gets out."""
+    rows = min(_MOST_ROWS_A_BATCH, max(2048, _CELLS_A_BATCH // len(relation.columns)))
+    error = unreadable(table.description)
+    reader = withheld(lambda: iter(relation.to_arrow_reader(rows)), _FAILURES, error)
+    while (batch := withheld(lambda: next(reader, None), _FAILURES, error)) is not None:
+        yield batch
+
+
+def _cell_or_value(table: Table, attribute: Attribute) -> tuple[str, bool]:
+    """SQL for the cell where there is such, else for the value; and which of the two it is."""
+    typed = _DIALECT.read(*table.column(attribute.name), attribute.storage)
+    expression = None if typed is None else cell(attribute, typed, _DIALECT)
+    return (_typed(table, attribute), False) if expression is None else (expression, True)
+
+
+def _typed(table: Table, attribute: Attribute) -> str:
+    """Return SQL that reads the attribute's column in the type that the attribute encodes."""
+    column, kind = table.column(attribute.name)
+    expression = read_as(column, kind, attribute.storage)
+    if expression is None:
+        raise wrong_column(attribute.name, attribute.kind, kind)
+    return expression
+
+
+def _cells(attribute: Attribute, column: pa.Array, ready: bool) -> Codes:
+    """Cells in the smallest type that holds them, which is what makes it quick."""
+    if ready and column.null_count:
+        raise attribute.refusal("outside" if attribute.missing == "other" else "missing")
+    codes = column.to_numpy(zero_copy_only=False) if ready else attribute.encode(column)
+    return np.asarray(codes).astype(np.min_scalar_type(attribute.size - 1))
+
+
+def _flat(columns: Sequence[Codes], shape: Sequence[int], rows: int) -> Codes:
     kind = np.min_scalar_type(math.prod(shape))
     flat = columns[0].astype(kind) if columns else np.zeros(rows, dtype=kind)
     for column, size in zip(columns[1:], shape[1:], strict=True):
         flat *= kind.type(size)
         flat += column
     return flat
-
-
-def _encode(attribute: Attribute, column: pa.Array) -> Codes:
-    return attribute.encode(column).astype(np.min_scalar_type(attribute.size - 1))
-
-
-def _columns(
-    source: Source, domain: Domain, names: Iterable[str]
-) -> Iterator[tuple[int, dict[str, pa.Array]]]:
-    """Yield the number of rows of a batch and the columns of the attributes named."""
-    domain.require_reviewed()
-    attributes = [domain[name] for name in dict.fromkeys(names)]
-    storages = {attribute.name: attribute.storage for attribute in attributes}
-    with closing(connect()) as connection:
-        table = open_table(connection, source, storages)
-        table.require(list(storages))
-        typed = [_typed(table, attribute) for attribute in attributes]
-        for batch in _batches(table, typed or ["TRUE"]):
-            yield batch.num_rows, dict(zip(storages, batch.columns, strict=False))
-
-
-def _batches(table: Table, expressions: list[str]) -> Iterator[pa.RecordBatch]:
-    """Stream the expressions; an engine's own exception quotes cells and never gets out."""
-    selected = ", ".join(f"{expression} AS c{i}" for i, expression in enumerate(expressions))
-    rows = min(_MOST_ROWS_A_BATCH, max(2048, _CELLS_A_BATCH // len(expressions)))
-    error = unreadable(table.description)
-    reader = withheld(
-        lambda: iter(table.relation.project(selected).to_arrow_reader(rows)), _FAILURES, error
-    )
-    while (batch := withheld(lambda: next(reader, None), _FAILURES, error)) is not None:
-        yield batch
-
-
-def _typed(table: Table, attribute: Attribute) -> str:
-    """Return SQL that reads the attribute's column in the type that the attribute encodes."""
-    kind = table.type(attribute.name)
-    expression = read_as(f"#{table.position(attribute.name)}", kind, attribute.storage)
-    if expression is None:
-        raise DomainError(
-            f"attribute {attribute.name!r} is declared as {attribute.kind}, but its column has the "
-            f"type {kind}; convert the column or correct the schema"
-        )
-    return expression

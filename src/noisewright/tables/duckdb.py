@@ -50,6 +50,10 @@ class Table:
         """Return the column's DuckDB type."""
         return str(self.relation.types[self.names.index(name)]).upper()
 
+    def column(self, name: str) -> tuple[str, str]:
+        """Return the SQL that names a column, and its type."""
+        return f"#{self.position(name)}", self.type(name)
+
     def require(self, names: Sequence[str]) -> None:
         """Refuse a table that lacks one of the columns."""
         # What the table does have stays unsaid: without a header its "names" are a person's values.
@@ -90,10 +94,14 @@ def open_table(
         return _open_files(connection, _expand(source), names)
     if isinstance(source, list | tuple) and source:
         # A list without suffixes is more likely one of values, which no message may repeat.
-        if not all(isinstance(path, str | Path) and Path(path).suffix for path in source):
+        if not all(isinstance(path, str | Path) and _like_a_path(path) for path in source):
             raise InvalidParameter("table", type(source).__name__, "must be a list of paths alone")
         return _open_files(connection, [p for path in source for p in _expand(path)], names)
     return _from_arrow(connection, _to_arrow(connection, source, known), names)
+
+
+def _like_a_path(path: str | Path) -> bool:
+    return bool(Path(path).suffix) or Path(path).is_dir()
 
 
 def _expand(path: str | Path) -> list[Path]:
@@ -101,12 +109,30 @@ def _expand(path: str | Path) -> list[Path]:
     if literal.is_file():
         return [literal]
     if literal.is_dir():
-        raise InvalidParameter("table", str(path), "is a directory", "give its files: dir/*.csv")
+        return _files_of(literal)
     anchor = Path(literal.anchor)  # empty for a relative path
     matches = sorted(anchor.glob(str(literal.relative_to(anchor))))
     if not matches:
         raise InvalidParameter("table", str(path), "does not exist", "check the path")
     return matches
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """The files of a folder and of those below it, as Arrow and Spark write tables.
+
+    Names that begin with a dot or an underscore are such programs' notes. All others must be
+    tables: people in a file that is passed over would be missing from every answer.
+    """
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)
+    )
+    if not files:
+        rule = "is a folder without files"
+        raise InvalidParameter("table", str(folder), rule, "give a folder of CSV or Parquet files")
+    return files
 
 
 def _open_files(
@@ -122,7 +148,11 @@ def _open_files(
     patterns = [glob.escape(str(path)) for path in paths]
     if formats == {"parquet"}:
         relation = withheld(
-            lambda: connection.read_parquet(patterns), duckdb.Error, unreadable(description)
+            lambda: connection.sql(
+                "SELECT * FROM read_parquet(?, hive_types_autocast = false)", params=[patterns]
+            ),
+            duckdb.Error,
+            unreadable(description),
         )
         return Table(relation, tuple(relation.columns), description)
     columns, delimiter = _header(paths[0], names)

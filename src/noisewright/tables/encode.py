@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 _FARTHEST = 2**62
 _A_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _MICROSECONDS = {"s": 1_000_000, "ms": 1_000}
-_WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BIGNUM")
-_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+WHOLE_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BIGNUM")
+FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
 _NULLS = {"text": "VARCHAR", "number": "DOUBLE", "boolean": "DOUBLE", "date": "DATE"}
 # An explicit offset makes the instant the same in every session; without one the text is taken as
 # it is written.
@@ -50,10 +50,10 @@ def read_as(column: str, kind: str, storage: Storage) -> str | None:
         return None
     base = kind.split("(")[0].removeprefix("U")
     if storage == "text":
-        return column if base in _FRACTIONS else _written(column, kind)
+        return column if base in FRACTIONS else _written(column, kind)
     if storage == "date":
         return column if kind == "DATE" or kind.startswith("TIMESTAMP") else None
-    is_number = base in _WHOLE_NUMBERS or base in _FRACTIONS or kind == "BOOLEAN"
+    is_number = base in WHOLE_NUMBERS or base in FRACTIONS or kind == "BOOLEAN"
     return f"CAST({column} AS DOUBLE)" if is_number else None
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import duckdb
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
-from noisewright.errors import DomainError, withheld
+from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source
 from noisewright.tables.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.encode import read_as
@@ -36,27 +37,39 @@ _HEADING = """\
 
 @dataclass(frozen=True)
 class Draft:
-    """A schema to be reviewed, and the columns for which nothing could be drafted."""
+    """A schema to be reviewed, columns for which nothing could be drafted, and what was guessed."""
 
     domain: Domain
     left_out: dict[str, str]
+    notes: dict[str, str]
 
     def to_yaml(self) -> str:
         """Return the draft with its warning, ready to be edited."""
         lines = [f"#   {name!r}: {reason}\n" for name, reason in self.left_out.items()]
         notes = "#\n# Columns left out:\n" + "".join(lines) if lines else ""
+        guesses = [f"#   {name!r}: {note}\n" for name, note in self.notes.items()]
+        notes += "#\n# Codes or quantities? Look twice:\n" + "".join(guesses) if guesses else ""
         return _HEADING + notes + self.domain.to_yaml()
 
 
-def suggest_schema(source: Source) -> Draft:
-    """Draft a schema, marked as not reviewed, from a table."""
+def suggest_schema(source: Source, codes: Sequence[str] = (), numbers: Sequence[str] = ()) -> Draft:
+    """Draft a schema, marked as not reviewed, from a table.
+
+    `codes` are columns of numbers that are names, such as those of regions; `numbers` are columns
+    of few different numbers that are quantities all the same.
+    """
     with closing(connect()) as connection:
         table = open_table(connection, source)
-        drafted = withheld(
-            lambda: {name: _draft(_look(table, name)) for name in table.names},
+        _check_named(table, codes, numbers)
+        looks = withheld(
+            lambda: {name: _look(table, name) for name in table.names},
             duckdb.Error,
             unreadable(table.description),
         )
+    drafted = {name: _draft(look, name in codes, name in numbers) for name, look in looks.items()}
+    decided = {*codes, *numbers}
+    guesses = {name: _guess(look, drafted[name]) for name, look in looks.items()}
+    notes = {name: note for name, note in guesses.items() if note and name not in decided}
     for name, times in Counter(table.names).items():
         if times > 1 or not name:
             drafted[name] = "its name is empty or not unique"
@@ -66,7 +79,29 @@ def suggest_schema(source: Source) -> Draft:
         raise DomainError(
             f"nothing can be drafted from {table.description}; write the schema by hand"
         )
-    return Draft(Domain(attributes, reviewed=False), left_out)
+    return Draft(Domain(attributes, reviewed=False), left_out, notes)
+
+
+def _check_named(table: Table, codes: Sequence[str], numbers: Sequence[str]) -> None:
+    # What the table does have stays unsaid: without a header its "names" are a person's values.
+    for option, names in (("codes", codes), ("numbers", numbers)):
+        for name in names:
+            if name not in table.names:
+                raise InvalidParameter(option, name, "is no column of the table", "check its name")
+    if both := sorted(set(codes) & set(numbers)):
+        raise InvalidParameter("numbers", both[0], "is also among the codes", "name it once")
+
+
+def _guess(column: _Column | None, drafted: Attribute | str) -> str | None:
+    """What was guessed about a column of numbers, and how to say otherwise."""
+    if column is None or not column.whole or column.numbers != column.present:
+        return None
+    if isinstance(drafted, Categorical):
+        return "few numbers, taken for codes without an order; if quantities: --numbers"
+    alike = column.shortest is not None and 4 <= column.shortest == column.longest
+    if isinstance(drafted, Numeric) and (column.padded or alike):
+        return "numbers all written alike, taken for quantities; if codes: --codes"
+    return None
 
 
 @dataclass(frozen=True)
@@ -85,6 +120,9 @@ class _Column:
     dates: int
     first: dt.date | None
     last: dt.date | None
+    shortest: int | None
+    longest: int | None
+    padded: bool
 
 
 def _look(table: Table, name: str) -> _Column | None:
@@ -106,7 +144,8 @@ def _look(table: Table, name: str) -> _Column | None:
         "count(n), coalesce(bool_and(n = floor(n)), false), min(n) FILTER (isfinite(n)), "
         "max(n) FILTER (isfinite(n)), count(d), "
         # 9999-12-31 and the infinities stand for "never"; Python knows no dates beyond them.
-        "min(d) FILTER (year(d) BETWEEN 1 AND 9998), max(d) FILTER (year(d) BETWEEN 1 AND 9998)"
+        "min(d) FILTER (year(d) BETWEEN 1 AND 9998), max(d) FILTER (year(d) BETWEEN 1 AND 9998), "
+        "min(length(t)), max(length(t)), coalesce(bool_or(regexp_full_match(t, '0[0-9]+')), false)"
     ).fetchall()[0]
     values = []
     if summary[1] <= _MOST_VALUES:
@@ -115,7 +154,7 @@ def _look(table: Table, name: str) -> _Column | None:
     return _Column(name, values, *summary)
 
 
-def _draft(column: _Column | None) -> Attribute | str:
+def _draft(column: _Column | None, code: bool, quantity: bool) -> Attribute | str:
     """Return an attribute for the column, or the reason why there is none."""
     if column is None:
         return "its values are not simple"
@@ -125,7 +164,9 @@ def _draft(column: _Column | None) -> Attribute | str:
         return Boolean(column.name, outside="other")
     if column.numbers == column.present and column.low is not None and column.high is not None:
         whole = column.whole and max(abs(column.low), abs(column.high)) < 2**53
-        if whole and column.distinct <= _MOST_CODES:
+        if code and not (whole and column.values):
+            return f"it holds more than {_MOST_VALUES} different codes: list them by hand"
+        if whole and not quantity and (code or column.distinct <= _MOST_CODES):
             numbers = [float(value) for value in column.values]
             codes = sorted({int(number) for number in numbers if math.isfinite(number)})
             return Categorical(column.name, codes, outside="other")

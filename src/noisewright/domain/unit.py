@@ -1,0 +1,74 @@
+"""Whose privacy it is where people have several rows, and how many of them count.
+
+At most `rows` rows of a person are kept. Which ones is decided by a hash of the person's name and
+of the row's own cells, so that it depends on nobody else and on no order. Where they land is up to
+the person: they may all be in one cell. A table therefore moves by up to `rows` times what one row
+moves it by, and no less is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from noisewright.errors import InvalidParameter
+
+Nameless = Literal["refuse", "each"]
+_MOST_ROWS = 10**6
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A person is all rows that share a value of `column`; at most `rows` of them count.
+
+    Rows without a value there are refused, or, with `missing="each"`, are one person each. `key`
+    goes into the hash that picks rows: another key keeps other rows of those who have too many.
+    """
+
+    column: str
+    rows: int = 1
+    missing: Nameless = "refuse"
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise InvalidParameter("unit.column", self.column, "must be the name of a column")
+        whole = isinstance(self.rows, int) and not isinstance(self.rows, bool)
+        if not whole or not 1 <= self.rows <= _MOST_ROWS:
+            rule = f"must be a whole number from 1 to {_MOST_ROWS}"
+            raise InvalidParameter("unit.rows", self.rows, rule, "it is public: choose it unseen")
+        if self.missing not in get_args(Nameless):
+            rule = f"must be one of {', '.join(get_args(Nameless))}"
+            raise InvalidParameter("unit.missing", self.missing, rule)
+        if not isinstance(self.key, str) or not self.key.isascii() or "'" in self.key:
+            raise InvalidParameter("unit.key", self.key, "must be ASCII text without quotes")
+
+    def text(self) -> str:
+        """Say whose privacy it is."""
+        rows = "one row" if self.rows == 1 else f"{self.rows:,} rows"
+        return f"a person is all rows with one {self.column}, of which at most {rows} count"
+
+    def to_dict(self) -> dict[str, object]:
+        """The declaration as plain values, without what is as usual."""
+        usual = Unit(self.column)
+        names = ("rows", "missing", "key")
+        own = {name: getattr(self, name) for name in names}
+        changed = {name: value for name, value in own.items() if value != getattr(usual, name)}
+        return {"column": self.column, **changed}
+
+
+ROW_IS_PERSON = "one row is one person"
+
+
+def read_unit(declared: object) -> Unit | None:
+    """Read a declaration: the name of a column, or a mapping."""
+    if declared is None or isinstance(declared, Unit):
+        return declared
+    if isinstance(declared, str):
+        return Unit(declared)
+    known = {"column", "rows", "missing", "key"}
+    if not isinstance(declared, Mapping) or "column" not in declared or set(declared) - known:
+        rule = f"must be a column's name or a mapping of {', '.join(sorted(known))}"
+        raise InvalidParameter("unit", declared, rule)
+    return Unit(**declared)

@@ -1,0 +1,66 @@
+"""Which engine counts a table: the one it lives in, and DuckDB for files and frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain import Domain, Unit
+from noisewright.errors import InvalidParameter
+from noisewright.planning.counting import Counter, Integers, Source
+from noisewright.tables import postgres, spark
+from noisewright.tables.counter import DuckDBCounter
+from noisewright.tables.postgres import PostgresCounter
+from noisewright.tables.spark import SparkCounter
+from noisewright.workload.measures import Measure
+
+Wanted = Sequence[tuple[tuple[str, ...], Measure]]
+
+
+def engine_of(source: Any) -> Counter:
+    """The engine of an address, a frame or a file."""
+    if spark.is_frame(source):
+        return SparkCounter()
+    listed = source if isinstance(source, list | tuple) else [source]
+    addresses = [text for text in listed if isinstance(text, str) and "://" in text]
+    if not addresses:
+        return DuckDBCounter()
+    scheme = urlsplit(addresses[0]).scheme
+    if len(listed) == 1 and isinstance(source, str):
+        if scheme in postgres.SCHEMES:
+            return PostgresCounter()
+        if scheme == spark.SCHEME:
+            return SparkCounter()
+    # What stands after the scheme may be a password.
+    known = f"{postgres.SCHEMES[0]}://host/database#table or {spark.SCHEME}://host:port#table"
+    raise InvalidParameter("table", f"{scheme}://…", f"must be one address, {known}")
+
+
+class Engines:
+    """Counts whatever a table is, in the engine that holds it."""
+
+    def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[Integers]:
+        """Exact tables, each a measure over cells of some attributes in C order; one pass."""
+        return engine_of(source).tables(source, domain, wanted)
+
+    def cells(self, source: Source, domain: Domain) -> Iterator[Integers]:
+        """The cell of every row, in batches."""
+        return engine_of(source).cells(source, domain)
+
+    def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
+        """Every text in a column and how many people hold it: as private as the table."""
+        return engine_of(source).values(source, column, unit)
+
+    def numbers(
+        self, source: Source, domain: Domain, names: Sequence[str]
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """Raw values of numeric attributes of a public table, for rehearsals."""
+        return DuckDBCounter().numbers(source, domain, names)
+
+    def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:
+        """The SQL that would count these tables."""
+        return engine_of(source).explain(source, domain, wanted)

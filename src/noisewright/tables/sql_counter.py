@@ -1,0 +1,161 @@
+"""Counting inside a database or a cluster: it groups its own rows, and only counts leave it.
+
+An engine is a `Dialect` and a way to open a table; this file asks the question, reads the counts
+and says what was wrong, in words that quote no cell.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain import Domain, Unit
+from noisewright.errors import DomainError, InvalidParameter
+from noisewright.tables.expressions import Dialect
+from noisewright.tables.held_values import HeldValues
+from noisewright.tables.request import Request, Stage, nested
+from noisewright.workload.measures import COUNT, Count, Measure
+
+Counts = npt.NDArray[np.int64]
+Totals = list[dict[Measure, Counts]]
+
+_COVERS_A_QUERY = 30  # GROUPING() takes 31 arguments in PostgreSQL
+_ROWS_A_BATCH = 2**16
+
+
+class RemoteTable(Protocol):
+    """A table that stays where it is; queries of one opening see the same rows."""
+
+    @property
+    def source(self) -> str:
+        """What stands after FROM."""
+
+    def column(self, name: str) -> tuple[str, str]:
+        """The SQL that names a column, and the engine's type of it; refuses unknown names."""
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """All rows that a query gives."""
+
+    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The same, in batches, for queries of as many rows as the table has."""
+
+
+class SqlCounter(ABC):
+    """A counting engine that is asked in SQL."""
+
+    dialect: Dialect
+
+    @abstractmethod
+    def opened(self, source: Any) -> AbstractContextManager[RemoteTable]:
+        """The table, for as long as it is asked."""
+
+    def tables(
+        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+    ) -> list[Counts]:
+        """Exact tables, each a measure over the cells of some attributes in C order."""
+        request = Request(domain, wanted)
+        with self.opened(source) as table:
+            totals = zeros(request)
+            for first, query in self._queries(request, table):
+                if not _fill(totals, request, first, table.rows(query)):
+                    raise self._refusal(request, table)
+        return request.answer(totals)
+
+    def marginals(
+        self, source: Any, domain: Domain, subsets: Sequence[tuple[str, ...]]
+    ) -> list[Counts]:
+        """One flat array of counts per subset of attributes."""
+        return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
+
+    def values(self, source: Any, column: str, unit: Unit | None) -> dict[str, int]:
+        """Every text in a column and how many people hold it: as private as the table."""
+        held = HeldValues(column, unit)
+        with self.opened(source) as table:
+            inner = nested(held.stages(table.column, self.dialect), table.source)
+            query = f"SELECT {held.grouped}\nFROM (\n{inner}\n) AS k\nGROUP BY v"
+            return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+
+    def explain(
+        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+    ) -> str:
+        """The SQL that would count these tables."""
+        request = Request(domain, wanted)
+        with self.opened(source) as table:
+            return ";\n\n".join(query for _, query in self._queries(request, table))
+
+    def cells(self, source: Any, domain: Domain) -> Iterator[Counts]:
+        """The flat cell of every row, in batches: rows leave the engine as cells alone."""
+        domain.require_indexable()
+        if domain.unit is not None:
+            raise InvalidParameter("unit", domain.unit.column, "bounds what is counted, not rows")
+        request = Request(domain, [(domain.names, COUNT)])
+        with self.opened(source) as table:
+            code = f"CAST({request.joint_cell(domain.names)} AS BIGINT) AS c"
+            query = nested([self._coded(request, table), Stage((code,))], table.source)
+            for batch in table.stream(query, _ROWS_A_BATCH):
+                if any(code is None for (code,) in batch):
+                    raise self._refusal(request, table)
+                yield np.array([code for (code,) in batch], dtype=np.int64)
+
+    def _coded(self, request: Request, table: RemoteTable) -> Stage:
+        coded = request.coded(table.column, self.dialect)
+        if coded is None:
+            raise DomainError(
+                "a column has no exact cells in this engine's SQL (text that is to be read as a "
+                "number or a date, or fractions and instants as text); give it the attribute's "
+                "own type in a view, or export the table to Parquet"
+            )
+        return coded
+
+    def _queries(self, request: Request, table: RemoteTable) -> Iterator[tuple[int, str]]:
+        """Queries over some covers each, and the number of the first of these."""
+        stages = [self._coded(request, table), *request.kept(self.dialect), request.joint]
+        inner = nested(stages, table.source)
+        sums = "".join(
+            f", {self.dialect.total(f'm{i}')} AS t{i}" for i in range(len(request.measures))
+        )
+        for first in range(0, len(request.covers), _COVERS_A_QUERY):
+            some = [f"c{i}" for i in range(first, len(request.covers))][:_COVERS_A_QUERY]
+            listed = ", ".join(some)
+            sets = ", ".join(f"({name})" for name in some)
+            grouping = self.dialect.grouping(some) if len(some) > 1 else "0"
+            by = f"GROUPING SETS ({sets})" if len(some) > 1 else listed
+            yield (
+                first,
+                f"SELECT {grouping} AS g, {listed}, count(*) AS n{sums}\nFROM (\n{inner}\n) AS k\n"
+                f"GROUP BY {by}",
+            )
+
+    def _refusal(self, request: Request, table: RemoteTable) -> DomainError:
+        stage, errors = request.refusals(table.column, self.dialect)
+        broken = table.rows(nested([stage], table.source))[0]
+        found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
+        return found[0] if found else DomainError("the table changed while it was read; try again")
+
+
+def zeros(request: Request) -> Totals:
+    """Totals of every cover, before anything is counted."""
+    return [
+        {measure: np.zeros(request.cells(i), dtype=np.int64) for measure in measures}
+        for i, measures in enumerate(request.measured)
+    ]
+
+
+def _fill(totals: Totals, request: Request, first: int, rows: Sequence[tuple[Any, ...]]) -> bool:
+    """Put grouped counts into place; False where some value was refused."""
+    some = min(_COVERS_A_QUERY, len(request.covers) - first)
+    for row in rows:
+        group, codes, numbers = int(row[0]), row[1 : 1 + some], row[1 + some :]
+        # Bits of GROUPING tell, from the left, which covers are not grouped by.
+        place = next(i for i in range(some) if not group >> (some - 1 - i) & 1)
+        if codes[place] is None:
+            return False
+        for measure, total in totals[first + place].items():
+            of = 0 if isinstance(measure, Count) else 1 + request.measures.index(measure)
+            total[int(codes[place])] = int(numbers[of])
+    return True
