@@ -119,7 +119,7 @@ def test_every_mechanism_can_be_named_saved_and_loaded(name, tmp_path):
     found = loaded.estimate(plan.randomize(np.arange(8)))
     assert np.isfinite(found.answers).all()
     sent = [plan.client.randomize(cell) for cell in range(8)]
-    collected = loaded.aggregate(sent, groups=2, cap=8)
+    collected = loaded.aggregate(sent, groups=2)
     assert collected.people + collected.set_aside["outlier"] == 8
     assert {len(report) for report in sent} == {loaded.format.length}
 

@@ -75,7 +75,9 @@ def test_no_neighbouring_table_spends_more_than_the_budget(
     names, queries = ASKED[asked]
     domain = DOMAIN.project(names)
     questions = nw.Workload.from_spec({"queries": queries}, domain)
-    plan = nw.plan(questions, Privacy(**budget, neighbours=neighbours))
+    # Carry and K-norm noise are not per number: their privacy is tested beside them.
+    named = "laplace-strategy" if budget.keys() == {"epsilon"} else "auto"
+    plan = nw.plan(questions, Privacy(**budget, neighbours=neighbours), mechanism=named)
     draw = random.Random(asked)
     anyone = [{name: draw.choice(VALUES[name]) for name in names} for _ in range(12)]
     people = anyone[:3]

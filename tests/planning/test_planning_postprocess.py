@@ -107,7 +107,7 @@ def test_kept_answers_are_covered_all_at_once() -> None:
 def test_values_that_nothing_can_have_are_refused(value: object) -> None:
     p = plan("prefix:6+identity:6", SWAP)
     raw = p._release(np.arange(6), None, SeededSource(3))
-    with pytest.raises(InvalidParameter, match="invariants="):
+    with pytest.raises(InvalidParameter, match="invariants"):
         post_process(raw, invariants={"[0..1]": value})  # type: ignore[dict-item]
 
 

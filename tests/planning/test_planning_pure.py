@@ -19,14 +19,17 @@ from noisewright.workload import Marginals, Workload, workload
 
 RANDOM = np.random.default_rng(8).integers(0, 2, size=(5, 9)).astype(float)
 FAMILIES: dict[str, tuple[Any, str]] = {
-    "sums of cells": ("prefix:24", "auto"),
-    "cells": ("identity:6", "auto"),
-    "merged cells": (np.array([[1, 1, 0, -1, 0], [0, 2, 1, 0, 0]], dtype=float), "auto"),
-    "few queries": (RANDOM, "auto"),
-    "factor by factor": ("prefix:46*prefix:47", "auto"),
-    "attributes at once": ("prefix:8*total:2*ranges:10", "auto"),
-    "tables": (Marginals.of_order((2, 3, 2, 2, 5, 2, 3), 1), "auto"),
-    "one cell": ("prefix:1", "auto"),
+    "sums of cells": ("prefix:24", "laplace-strategy"),
+    "cells": ("identity:6", "laplace-strategy"),
+    "merged cells": (
+        np.array([[1, 1, 0, -1, 0], [0, 2, 1, 0, 0]], dtype=float),
+        "laplace-strategy",
+    ),
+    "few queries": (RANDOM, "laplace-strategy"),
+    "factor by factor": ("prefix:46*prefix:47", "laplace-strategy"),
+    "attributes at once": ("prefix:8*total:2*ranges:10", "laplace-strategy"),
+    "tables": (Marginals.of_order((2, 3, 2, 2, 5, 2, 3), 1), "laplace-strategy"),
+    "one cell": ("prefix:1", "laplace-strategy"),
     "answers": ("prefix:6", "laplace"),
     "counts": ("prefix:6*identity:2", "laplace-cells"),
     "tree": ("ranges:7*total:2", "laplace-tree"),

@@ -201,7 +201,7 @@ def test_a_second_run_adds_to_the_record(planned: Path) -> None:
         ("release", "p.nw", "people.csv"),
     ]
     for number, command in enumerate(commands):
-        result = run(*command, "-o", "answers.csv")
+        result = run(*command, "-o", "answers.csv", *(["--force"] if number else []))
         assert result.exit_code == 0, result.stderr
         assert ("spent on this output" in result.stderr) == (number > 0)
         assert len(recorded(Path("answers.csv"))) == number + 1

@@ -158,7 +158,8 @@ def test_metadata_and_answers_are_written_together(tmp_path: Path) -> None:
     assert metadata["privacy"]["epsilon"] == 1
     assert metadata["noise"]["law"] == "rounded-gaussian"
     assert (tmp_path / "answers.csv").read_text().count("\n") == 5
-    assert release.to_pandas().shape == release.to_polars().shape == (4, 8)
+    assert release.to_pandas().shape == release.to_polars().shape
+    assert len(release.to_pandas()) == 4
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from noisewright.workload.statistics import Column, Statistic
 class Shares(Statistic):
     """Counts over their own total, as if that were exact."""
 
+    kind = "share"
+
     def derive(self, parts, widths):
         (counts,) = parts
         whole = max(1.0, float(counts.values.sum()))

@@ -27,6 +27,7 @@ from noisewright.norm.factorization import (
 )
 from noisewright.norm.problems import DenseProblem, GramProblem, RowwiseProblem
 from noisewright.norm.symmetric import LARGEST_TRANSFORM, solve_family, solve_invariant
+from noisewright.norm.tall_matrix import solve_tall
 from noisewright.norm.tridiagonal import PrefixProblem, prefix_gram_inverse, ranges_gram_inverse
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
@@ -115,7 +116,8 @@ def _(workload: Ranges, settings: Settings) -> Part:
 
 @solve_part.register
 def _(workload: Explicit, settings: Settings) -> Part:
-    return solve_explicit(workload, settings)
+    tall = solve_tall(workload, settings)
+    return solve_explicit(workload, settings) if tall is None else tall
 
 
 @solve_part.register

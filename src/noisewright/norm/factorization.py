@@ -164,6 +164,8 @@ def row_lengths(workload: Workload, inverse: FloatArray) -> FloatArray:
     queries, size = workload.shape
     if queries > 2 * size and not isinstance(workload, Explicit):
         return np.sqrt(np.maximum(workload.row_quadratics(inverse @ inverse.T), 0.0))
+    if isinstance(workload, Explicit):
+        return np.sqrt(workload.image_squares(inverse))
     images = np.asarray(workload.matvec(inverse), dtype=np.float64)
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", images, images)))
 

@@ -50,9 +50,9 @@ def lower_bounds(factorization: Factorization) -> tuple[Bound, ...]:
     independent = Bound(
         "data-independent mechanisms",
         None,
-        f"any (ε,δ)-private mechanism that adds noise independent of the data has a {mean} error "
-        f"of at least {best.value:.6g}/(C·ε) counts, for ε and δ below absolute constants; "
-        f"the constant C is unknown [000, Theorem 28]",
+        f"noise that does not depend on the data, of whatever law, has a {mean} error of at least "
+        f"√V·{best.value:.6g} counts, and so has any mechanism on its worst data; V is "
+        f"1/(2 sinh²(ε/2)) for pure ε, 1/(e^2ρ − 1) for ρ-zCDP; `plan` tells it for a budget",
     )
     bounds = [best]
     if factorization.neighbours == "add-remove":

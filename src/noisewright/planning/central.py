@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from noisewright import __version__
 from noisewright.central.blocks.block_mechanism import continuous_deviation
 from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
-from noisewright.central.problem import Proposal
+from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.display import Shown
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, refusing
+from noisewright.domain.unit import ROW_IS_PERSON
+from noisewright.errors import InvalidParameter, refusing, shortened
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.counting import (
     Counter,
@@ -35,6 +37,7 @@ from noisewright.planning.plan import (
     TableError,
     answer_tables,
     certified_ratio,
+    class_bounds,
     error_name,
     plain_workload,
     query_names,
@@ -42,23 +45,40 @@ from noisewright.planning.plan import (
 )
 from noisewright.planning.postprocess import Steps, processed
 from noisewright.planning.release import Release, fresh_name
+from noisewright.planning.spending import (
+    Again,
+    Cost,
+    LedgerLike,
+    Reservation,
+    noise_of,
+    purse_of,
+)
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import row_budget
+from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
+from noisewright.solution import ClassBound
+from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.measures import COUNT
+from noisewright.workload.measures import COUNT, Measure
 from noisewright.workload.spec import Questions
 from noisewright.workload.statistics import Column, Noisy, Widths, weighted_needs
 from noisewright.workload.structure import Term, terms
 from noisewright.workload.tensor import mean_error
+
+if TYPE_CHECKING:
+    from noisewright.planning.rehearsal import Rehearsal
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CentralPlan(Shown):
     """What will be measured, with which noise, and what the answers will be worth.
 
-    `known_accuracy` hands over what planning has already worked out about the answers.
+    `promise` is the budget of a person where several rows of theirs count: the mechanism then has
+    the budget of one row. `known_accuracy` hands over what planning has already worked out about
+    the answers.
     """
 
     workload: Workload
@@ -69,12 +89,13 @@ class CentralPlan(Shown):
     proposal: Proposal
     seconds: float = 0.0
     counter: Counter | None = None
+    promise: Privacy | None = None
     known_accuracy: Accuracy | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Cells and bounds follow from the schema: a file that states others is refused."""
         asked = self.workload.measures if isinstance(self.workload, Questions) else (COUNT,)
-        if {table.measure for table in self.method.tables} != set(asked):
+        if not set(asked) <= {table.measure for table in self.method.tables}:
             raise InvalidParameter(
                 "measure", self.mechanism, "is not what the questions sum", "plan again"
             )
@@ -82,6 +103,20 @@ class CentralPlan(Shown):
             raise InvalidParameter(
                 "sizes", self.sizes, "are not those of the schema's attributes", "plan again"
             )
+        if self.method.privacy != row_budget(self.privacy, self.rows):
+            raise InvalidParameter(
+                "privacy", self.method.privacy.text(), "is not the share of one row", "plan again"
+            )
+
+    @property
+    def rows(self) -> int:
+        """How many rows of one person count at most."""
+        return 1 if self.domain is None else self.domain.rows
+
+    @property
+    def person(self) -> str:
+        """Whose privacy it is, in words."""
+        return ROW_IS_PERSON if self.domain is None else self.domain.person
 
     @property
     def model(self) -> str:
@@ -96,12 +131,12 @@ class CentralPlan(Shown):
     @property
     def privacy(self) -> Privacy:
         """The budget that the noise is calibrated to."""
-        return self.method.privacy
+        return self.promise or self.method.privacy
 
     @property
     def spend(self) -> Spend:
-        """What one release costs, from the noise that is drawn."""
-        return self.method.spend
+        """What one release costs a person, from the noise that is drawn."""
+        return self.method.spend.of_rows(self.rows)
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -186,8 +221,10 @@ class CentralPlan(Shown):
 
     def at(self, privacy: Privacy) -> CentralPlan:
         """The same plan under another budget."""
-        proposal = replace(self.proposal, mechanism=self.method.at(privacy))
-        return replace(self, proposal=proposal, known_accuracy=None)
+        own = row_budget(privacy, self.rows)
+        proposal = replace(self.proposal, mechanism=self.method.at(own))
+        promise = None if self.rows == 1 else privacy
+        return replace(self, proposal=proposal, promise=promise, known_accuracy=None)
 
     @cached_property
     def forecast_column(self) -> Column:
@@ -210,6 +247,7 @@ class CentralPlan(Shown):
             lower_bound=bound,
             ratio=certified_ratio(achieved, bound),
             quantisation_loss=self._loss(achieved),
+            bounds=self.bounds,
         )
 
     def table_errors(self) -> list[TableError]:
@@ -227,6 +265,14 @@ class CentralPlan(Shown):
         if bound is None or unit is None or self._planned_for is not None:
             return None
         return bound * unit or None  # no noise at all, at a vast ε, has no bound
+
+    @cached_property
+    def bounds(self) -> tuple[ClassBound, ...]:
+        """What mechanisms of wider classes cannot go below either, from what is asked alone."""
+        problem = CentralProblem(self.workload, self.sizes, self.privacy, self.norm, self.domain)
+        accuracy = self.accuracy
+        exact = accuracy.kind == "exact" and accuracy.bias is None
+        return class_bounds(problem, self.rows, self.achieved, exact)
 
     @property
     def _planned_for(self) -> str | None:
@@ -247,17 +293,65 @@ class CentralPlan(Shown):
         """Relative cost of the integer grid in the plan's own error."""
         if self._planned_for is not None or self.proposal.value is None:
             return None
-        return achieved / (self.proposal.value * continuous_deviation(self.privacy)) - 1
+        return achieved / (self.proposal.value * continuous_deviation(self.method.privacy)) - 1
 
     # --- the release ------------------------------------------------------------------------------
 
-    def release(self, data: Data, *, counter: Counter | None = None) -> Release:
+    def release(
+        self,
+        data: Data,
+        *,
+        counter: Counter | None = None,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> Release:
         """Measure, add fresh noise from the operating system, answer. Each call spends the budget.
 
         `data` is a table of people (CSV or Parquet path, Arrow table, pandas or polars frame,
-        DuckDB relation) or an integer histogram over the cells.
+        DuckDB relation) or an integer histogram over the cells. With a `ledger`, the budget is
+        taken from that of `dataset` (NAME or NAME@VERSION) before any noise is drawn, or the
+        release is refused; where this plan was released from it before, `again` decides:
+        "refuse", "stored" (those answers, at no cost) or "spend".
         """
-        return self._release(data, counter, None)
+        purse = purse_of(ledger, dataset, again)
+        if purse is None:
+            return self._release(data, counter, None)
+        self.check_usable()
+        if (stored := purse.stored(self.cost.plan)) is not None:
+            return self._restored(stored, counter)
+        purse.check(self.cost)
+        counts = self.counts(data, counter)
+        return purse.spend(self.cost, lambda r: self.release_counts(counts, reservation=r))
+
+    def simulate(
+        self, public_table: Data, *, seed: int, runs: int = 100, counter: Counter | None = None
+    ) -> Rehearsal:
+        """Rehearse releases on data that are public or made up: errors, clipping, cells lost.
+
+        Never give it people's data: nothing is protected. It is the one place that takes a seed,
+        and what it returns holds no answers and cannot be published as a release.
+        """
+        from noisewright.planning.rehearsal import rehearse
+
+        return rehearse(self, public_table, seed, runs, counter)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What a ledger is told of a release."""
+        from noisewright.planning.plan_files import plan_digest
+
+        asked = "; ".join(table.name for table in self.tables())
+        title = f"{shortened(asked, 80)} ({self.mechanism})"
+        noise = noise_of(self._measured)
+        return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
+
+    def _restored(self, content: bytes, counter: Counter | None) -> Release:
+        from noisewright.planning.plan_files import from_bytes
+
+        release = from_bytes(content, counter or self.counter)
+        assert isinstance(release, Release)
+        return release
 
     def _release(self, data: Data, counter: Counter | None, source: ByteSource | None) -> Release:
         self.check_usable()
@@ -268,10 +362,19 @@ class CentralPlan(Shown):
         with refusing("the plan cannot answer its own queries; plan again"):
             _ = self._record
 
-    def release_counts(self, counts: Counts, source: ByteSource | None = None) -> Release:
+    def release_counts(
+        self,
+        counts: Counts,
+        source: ByteSource | None = None,
+        reservation: Reservation | None = None,
+    ) -> Release:
         """Release exact tables that were counted before; only tests pass a source."""
+        stage("drawing noise")
         measurement = self.method.measure(counts, source)
-        release = Release(self, measurement, (), fresh_name(), _now())
+        name, note = fresh_name(), None
+        if reservation is not None:
+            name, note = reservation.identity, reservation.note
+        release = Release(self, measurement, (), name, _now(), note)
         warn_of(self.contradictions(measurement))
         return release
 
@@ -282,8 +385,21 @@ class CentralPlan(Shown):
         if self.domain is not None:
             self.domain.require_reviewed()  # its labels are published, whatever the data's form
         tables = self.method.tables if tables is None else tables
+        stage("counting")
         if is_histogram(data):
             return self._from_histogram(data, tables)
+        engine, domain, wanted = self._counting(data, counter, tables)
+        return dict(zip(tables, engine.tables(data, domain, wanted), strict=True))
+
+    def counting_sql(self, data: Data, counter: Counter | None = None) -> str:
+        """What the counting engine would run on a table: nothing is counted or spent."""
+        engine, domain, wanted = self._counting(data, counter, self.method.tables)
+        return engine.explain(data, domain, wanted)
+
+    def _counting(
+        self, data: Data, counter: Counter | None, tables: Sequence[Table]
+    ) -> tuple[Counter, Domain, list[tuple[tuple[str, ...], Measure]]]:
+        """The engine, and what it is asked."""
         if self.domain is None:
             raise InvalidParameter(
                 "data",
@@ -298,12 +414,19 @@ class CentralPlan(Shown):
             )
         names = self.domain.names
         wanted = [(tuple(names[i] for i in t.attributes), t.measure) for t in tables]
-        return dict(zip(tables, engine.tables(data, self.domain, wanted), strict=True))
+        return engine, self.domain, wanted
 
     def _from_histogram(self, data: Data, tables: Sequence[Table]) -> Counts:
         if any(table.measure != COUNT for table in tables):
             raise InvalidParameter(
                 "data", "histogram", "tells no sums of a number", "give a table of people"
+            )
+        if self.domain is not None and self.domain.unit is not None:
+            raise InvalidParameter(
+                "data",
+                "histogram",
+                f"does not tell which rows share a {self.domain.unit.column}",
+                "give the table, or plan without a unit where one row is one person",
             )
         counts = checked_histogram(data, self.sizes)
         return {table: histogram_marginal(counts, table.attributes) for table in tables}
@@ -320,6 +443,14 @@ class CentralPlan(Shown):
         """What a measurement says, after the steps of post-processing taken."""
         column = self._derived(self.noisy(measurement))
         return processed(self, column, steps) if steps else column
+
+    def changes(self, steps: Sequence[Steps]) -> bool:
+        """Whether steps change answers, so that they need not be unbiased."""
+        return bool(steps)
+
+    def unbiased(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
+        """What a measurement says by itself."""
+        return self.outcome(measurement, ())
 
     def _derived(self, answers: FloatArray) -> Column:
         """What unbiased answers to the terms say of all that is asked."""
@@ -368,6 +499,7 @@ class CentralPlan(Shown):
             "mechanism": self.mechanism,
             "privacy": self.privacy.to_dict(),
             "neighbours": self.privacy.neighbours,
+            "person": self.person,
             "spend": self.spend.to_dict(),
             "strategy_hash": strategy_hash(self.method),
             "workload": self.workload.brief(),
@@ -375,11 +507,19 @@ class CentralPlan(Shown):
             "queries": self.queries,
             "interval_level": LEVEL,
             "libraries": {"numpy": np.__version__},
-            **self.method.record(),
+            **self._measured,
+            "error": forecast.error,
+            "lower_bound": forecast.lower_bound,
             "ratio": forecast.ratio,
             "bound_class": forecast.bound_class,
+            "bounds": [bound.to_dict() for bound in forecast.bounds],
             **({"notes": notes} if (notes := self._notes()) else {}),
         }
+
+    @property
+    def _measured(self) -> dict[str, Any]:
+        """What is drawn and measured; a person moves it by so many times what a row does."""
+        return of_rows(self.method.record(), self.rows)
 
     def _notes(self) -> dict[str, str]:
         """What must be known to read some of the answers."""
@@ -398,11 +538,12 @@ class CentralPlan(Shown):
         return {
             "mechanism": self.mechanism,
             "privacy": self.privacy.to_dict(),
+            "person": self.person,
             **forecast.summary(),
             "error": forecast.error,
             "queries": self.queries,
             "size": prod(self.sizes),
-            **self.method.record(),
+            **self._measured,
             "status": self.status,
             "seconds": self.seconds,
         }
@@ -425,6 +566,16 @@ class CentralPlan(Shown):
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def of_rows(record: dict[str, Any], rows: int) -> dict[str, Any]:
+    """What a mechanism says of itself, with the sensitivity of so many rows."""
+    told = dict(record)
+    if "sensitivity" in told:
+        told["sensitivity"] = float_above(Fraction(told["sensitivity"]) * rows)
+    if "parts" in told:
+        told["parts"] = [of_rows(part, rows) for part in told["parts"]]
+    return told if rows > 1 else record
 
 
 def check_answerable(plan: CentralPlan) -> CentralPlan:

@@ -8,15 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy.typing as npt
+
+from noisewright.central import own_strategy
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, unknown_name
 from noisewright.planning.central import CentralPlan, check_answerable
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import central_class, certified_ratio
 from noisewright.privacy.budget import Privacy
-from noisewright.solution import BoundClass
+from noisewright.privacy.calibration import row_budget
+from noisewright.solution import BoundClass, ClassBound
+from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.measures import COUNT
 from noisewright.workload.spec import Questions
@@ -56,6 +61,7 @@ class Contender:
         return replace(
             self.trial,
             domain=self.problem.domain,
+            promise=self.problem.promise,
             seconds=seconds,
             counter=counter,
             known_accuracy=self.trial.measured_accuracy,
@@ -66,50 +72,89 @@ def plan_central(
     workload: Workload,
     privacy: Privacy,
     norm: float = 2.0,
-    mechanism: str = "auto",
+    mechanism: str | CentralMechanism = "auto",
     domain: Domain | None = None,
     counter: Counter | None = None,
+    strategy: npt.ArrayLike | None = None,
 ) -> CentralPlan:
-    """The plan of the named mechanism, or of the best that applies."""
+    """The plan of the named mechanism, of the strategy given, or of the best that applies."""
     began = time.perf_counter()
     problem = central_problem(workload, privacy, norm, domain)
+    if strategy is not None:
+        contender = own_ranking(problem, strategy).best
+        return check_answerable(contender.plan(time.perf_counter() - began, counter))
     if isinstance(workload, Questions) and len(workload.measures) > 1:
         from noisewright.planning.sums import by_measures
 
-        contender = by_measures(problem, workload, mechanism)
+        contender = by_measures(problem, workload, _named(mechanism))
     else:
         contender = best_contender(problem, mechanism)
     return check_answerable(contender.plan(time.perf_counter() - began, counter))
 
 
-def best_contender(problem: CentralProblem, mechanism: str = "auto") -> Contender:
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The best contender, all that were planned, and why the others were not."""
+
+    best: Contender
+    contenders: tuple[Contender, ...]
+    left_out: dict[str, str]
+
+
+def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
+    """A matrix that somebody brings, with the highest bound that our own mechanisms prove."""
+    if isinstance(problem.workload, Questions) and problem.workload.measures != (COUNT,):
+        raise InvalidParameter(
+            "strategy", "a matrix", "is for counts alone", "plan sums and means without it"
+        )
+    proposal = own_strategy.own_candidate(problem, strategy).proposal(problem)
+    own = Contender(own_strategy.NAME, problem, proposal)
+    ours = ranked(problem)
+    best = _with_highest_bound(own, [own, ours.best])
+    return Ranking(best, (own, *ours.contenders), ours.left_out)
+
+
+def best_contender(
+    problem: CentralProblem, mechanism: str | CentralMechanism = "auto"
+) -> Contender:
     """The named mechanism's proposal or the best of all, with the highest bound proved."""
-    entries = list(CENTRAL.values()) if mechanism == "auto" else [CENTRAL[_known(mechanism)]]
+    return ranked(problem, mechanism).best
+
+
+def ranked(problem: CentralProblem, mechanism: str | CentralMechanism = "auto") -> Ranking:
+    """The named mechanism, or all that apply until one is as good as its lower bound."""
+    entries = list(CENTRAL.values()) if mechanism == "auto" else [_known(mechanism)]
     contenders: list[Contender] = []
-    reasons, slow = [], []
+    left_out: dict[str, str] = {}
+    slow = []
     for entry in entries:
-        if entry.baseline and mechanism == "auto":
-            continue
         if (reason := entry.refuses(problem)) is not None:
-            reasons.append(f"{entry.name}: {reason}")
+            left_out[entry.name] = reason
+        elif entry.baseline and mechanism == "auto":
+            left_out[entry.name] = "a yardstick, planned by name"
+        elif _certified(contenders) <= _SETTLED:
+            left_out[entry.name] = f"not asked: {contenders[-1].name} meets the lower bound"
         elif entry.slow is not None and entry.slow(problem):
             slow.append(entry)
         else:
             contenders.append(_propose(problem, entry))
-            if _certified(contenders) <= _SETTLED:
-                break
     # What takes minutes comes last, and only where the others leave much to gain.
     for entry in slow:
         if not contenders or _certified(contenders) > _CLOSE:
             contenders.append(_propose(problem, entry))
+        else:
+            left_out[entry.name] = "takes minutes, and the others are near the lower bound"
     if not contenders:
-        raise InvalidParameter("mechanism", mechanism, "cannot plan this: " + "; ".join(reasons))
+        text = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        name = getattr(mechanism, "name", mechanism)
+        raise InvalidParameter("mechanism", name, f"cannot plan this: {text}")
     one = len(contenders) == 1
     best = contenders[0] if one else min(contenders, key=lambda contender: contender.cost)
-    return _with_highest_bound(best, contenders)
+    return Ranking(_with_highest_bound(best, contenders), tuple(contenders), left_out)
 
 
 def _propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
+    stage(f"planning by {entry.name}")
     began = time.perf_counter()
     proposal = entry.plan(problem)
     return Contender(entry.name, problem, proposal, time.perf_counter() - began)
@@ -117,14 +162,19 @@ def _propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
 
 def _certified(contenders: Sequence[Contender]) -> float:
     """The smallest error so far over the highest bound that any of them proved."""
-    bound = max(contender.proposal.bound or 0.0 for contender in contenders)
+    bound = max((contender.proposal.bound or 0.0 for contender in contenders), default=0.0)
     values = [c.proposal.value for c in contenders if c.proposal.value is not None]
     return min(values) / bound if bound and values else float("inf")
 
 
 def _with_highest_bound(best: Contender, contenders: Sequence[Contender]) -> Contender:
-    """The contender with the highest bound that any of those for the same problem proved."""
+    """The contender with the highest bound that any of those for the same problem proved.
+
+    Noise without a unit is outside the class that these bounds limit.
+    """
     own = best.proposal
+    if own.mechanism.unit_noise is None:
+        return best
     known = [c.proposal for c in contenders if c.proposal.neighbours == own.neighbours]
     tightest = max(known, key=lambda proposal: proposal.bound or 0.0)
     if tightest is own or tightest.bound is None:
@@ -145,7 +195,8 @@ class Comparison:
     `achieved` is the error compared, weights of questions included, and `lower_bound` the highest
     bound on it that any of the mechanisms proved for all methods in `bound_class`, under the noise
     of this one (a coarser grid has a little less); `refusal` says why a mechanism does not apply.
-    `errors` says what the figures are: exact, upper bounds, or simulated.
+    `errors` says what the figures are: exact, upper bounds, or simulated. `bounds` are those for
+    wider classes, the same for all mechanisms.
     """
 
     mechanism: str
@@ -157,16 +208,24 @@ class Comparison:
     refusal: str | None = None
     achieved: float | None = None
     errors: str | None = None
+    bounds: tuple[ClassBound, ...] = ()
 
     @property
     def bound_class(self) -> BoundClass | None:
         """The methods that `lower_bound` limits."""
         return central_class(self.lower_bound)
 
+    @property
+    def widest_ratio(self) -> float | None:
+        """The error over the bound for any mechanism whatever."""
+        limits = {bound.bound_class: bound.ratio for bound in self.bounds}
+        return limits.get(BoundClass.ANY_MECHANISM)
+
     def to_dict(self) -> dict[str, Any]:
         """The figures scripts rely on."""
         names = ("mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds")
-        return {name: getattr(self, name) for name in (*names, "errors")}
+        figures = {name: getattr(self, name) for name in (*names, "errors")}
+        return figures | {"bounds": [bound.to_dict() for bound in self.bounds]}
 
 
 def compare_central(
@@ -201,6 +260,7 @@ def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
         seconds=plan.seconds,
         achieved=plan.achieved,
         errors=plan.accuracy.kind,
+        bounds=plan.bounds,
     )
 
 
@@ -209,7 +269,9 @@ def central_problem(
 ) -> CentralProblem:
     """The workload with its attributes, as mechanisms see it."""
     domain = workload.domain if isinstance(workload, Questions) else domain
-    problem = CentralProblem(workload, _sizes(workload, domain), privacy, norm, domain)
+    rows = 1 if domain is None else domain.rows
+    own, promise = row_budget(privacy, rows), None if rows == 1 else privacy
+    problem = CentralProblem(workload, _sizes(workload, domain), own, norm, domain, promise)
     check_magnitudes(workload)
     if problem.structure.zero:
         raise InvalidParameter(
@@ -226,15 +288,22 @@ def central_problem(
     return problem
 
 
-def _known(mechanism: str) -> str:
+def _named(mechanism: str | CentralMechanism) -> str:
+    """The name, where only mechanisms of the registry will do."""
+    if isinstance(mechanism, str):
+        return mechanism
+    raise InvalidParameter(
+        "mechanism", mechanism.name, "is for one measure alone", "name one of ours, or plan counts"
+    )
+
+
+def _known(mechanism: str | CentralMechanism) -> CentralMechanism:
+    """The entry of a name; an entry that somebody brings is taken as it is."""
+    if isinstance(mechanism, CentralMechanism):
+        return mechanism
     if mechanism not in CENTRAL:
-        raise InvalidParameter(
-            "mechanism",
-            mechanism,
-            "is not a central mechanism",
-            f"choose auto, {', '.join(CENTRAL)}",
-        )
-    return mechanism
+        raise unknown_name("mechanism", mechanism, "is not a central mechanism", ["auto", *CENTRAL])
+    return CENTRAL[mechanism]
 
 
 def _sizes(workload: Workload, domain: Domain | None) -> tuple[int, ...]:
@@ -256,9 +325,7 @@ def error_norm(error: str | float) -> float:
     if isinstance(error, str):
         named = {"rmse": 2.0, "max": float("inf")}
         if error not in named:
-            raise InvalidParameter(
-                "error", error, "must be 'rmse', 'max' or a number >= 2", "choose"
-            )
+            raise unknown_name("error", error, "must be 'rmse', 'max' or a number >= 2", named)
         return named[error]
     if not float(error) >= 2:
         raise InvalidParameter("error", error, "must be >= 2", "use 'rmse', which is 2")

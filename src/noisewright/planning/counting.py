@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.domain import Domain
+from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter
 from noisewright.workload.measures import Measure
 from noisewright.workload.tensor import sum_out
@@ -46,6 +46,14 @@ class Counter(Protocol):
 
     def cells(self, source: Source, domain: Domain) -> Iterator[Integers]:
         """The cell of every row, in batches and in the table's order."""
+
+    def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
+        """Every text in a column and how many people hold it: as private as the table."""
+
+    def explain(
+        self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+    ) -> str:
+        """What the engine would run to fill these tables."""
 
 
 def is_histogram(data: Data) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -20,12 +20,16 @@ from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.files import check_apart
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.answers import distribution, estimate
+from noisewright.local.analysis.goodness import goodness_of_fit
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
+from noisewright.local.bounds.proved import proved_bound
+from noisewright.local.bounds.set_proof import SetProof
 from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound, prior_floor
 from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.reports.exchange import write_reports
+from noisewright.local.reports.exchange import round_in, write_reports
 from noisewright.local.reports.format import Client, ReportFormat
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.planning.counting import Counter, Source
@@ -39,6 +43,7 @@ from noisewright.planning.plan import (
     query_names,
     table_errors,
 )
+from noisewright.planning.population import Margins, in_population
 from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Promise, Spend
@@ -56,6 +61,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     errors: Errors = "plug-in"
     population: bool = False
     non_negative: bool = False
+    liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+    """Share of the reports that may say anything; intervals hold for all of these as well."""
+    margins: Margins | None = None
+    """Where given, answers are those of the population that these margins are of."""
 
     def told(self, plan: LocalPlan, before: Mapping[str, Any]) -> dict[str, Any]:
         """What the record says of it."""
@@ -64,6 +73,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "standard_errors": self.errors,
             "population": self.population,
             "non_negative": self.non_negative,
+            "liars": self.liars,
+            "margins": None if self.margins is None else list(self.margins.attributes),
         }
 
 
@@ -94,7 +105,7 @@ class LocalPlan(Shown):
     `privacy` follows from the strategy's chances, whatever a file or a caller states, and always
     speaks of replacing one person: a report hides which value its person holds.
     `people` and `alpha`, where the plan was made for them, are what forecasts are about unless told
-    otherwise.
+    otherwise. A `proof` that came with the plan counts for what it proves when checked.
     """
 
     workload: Workload
@@ -106,6 +117,7 @@ class LocalPlan(Shown):
     people: int | None = None
     alpha: float | None = None
     counter: Counter | None = None
+    proof: SetProof | None = None
 
     def __post_init__(self) -> None:
         _ = self.privacy
@@ -239,14 +251,13 @@ class LocalPlan(Shown):
         if isinstance(reports, Aggregate):
             self.format.check_same(reports.format.name)
             return reports
-        total = Aggregate(self.format, groups, cap)
         several = isinstance(reports, list | tuple) and bool(reports)
         if several and all(isinstance(source, str | Path) for source in reports):
-            for source in reports:
-                total.add(source)
-        elif reports is not None:
-            total.add(reports)
-        return total
+            parts = [self.aggregate(source, groups=groups, cap=cap) for source in reports]
+            return reduce(Aggregate.merge, parts)
+        name = round_in(reports) if isinstance(reports, str | Path) else None
+        total = Aggregate(self.format, groups, cap, name)
+        return total if reports is None else total.add(reports)
 
     def estimate(
         self,
@@ -257,14 +268,30 @@ class LocalPlan(Shown):
         errors: Errors = "plug-in",
         population: bool = False,
         non_negative: bool = False,
+        liars: float = 0.0,
+        margins: Margins | None = None,
     ) -> Release:
         """Answers with intervals, from reports (as `aggregate` takes them) or an aggregate.
 
         Answers are unbiased counts of people; with `non_negative` they are those of the best
-        fitting table of people, while intervals stay around the unbiased ones.
+        fitting table of people, while intervals stay around the unbiased ones. With `liars`, they
+        hold even if that share of the reports was sent to deceive. With `margins`, answers are
+        those of the population that people were drawn from, weighted to its public counts.
         """
+        if not 0 <= liars < 1:
+            raise InvalidParameter("liars", liars, "must be a share of the reports, 0 <= liars < 1")
+        if margins is not None and (liars or non_negative):
+            raise InvalidParameter(
+                "margins", margins.attributes, "cannot be combined with liars or non_negative"
+            )
         collected = self.aggregate(reports, groups=groups, cap=cap).copy()
-        reading = Reading(errors=errors, population=population, non_negative=non_negative)
+        reading = Reading(
+            errors=errors,
+            population=population or margins is not None,
+            non_negative=non_negative,
+            liars=liars,
+            margins=margins,
+        )
         release = Release(self, collected, (reading,))
         _ = release.intervals  # whatever cannot be estimated is refused here
         return release
@@ -281,18 +308,42 @@ class LocalPlan(Shown):
         )
         # About the unbiased answers, and widened where needed to hold the fitted ones.
         accuracy = estimates.accuracy
+        if reading.margins is not None:
+            return in_population(self, reading.margins, estimates.histogram, accuracy)
         widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
         around = Column.around(estimates.centre, accuracy.std, *widths)
-        answers = estimates.answers
+        answers, moved = estimates.answers, self._moved(measurement, reading.liars)
         each, all_ = (
-            (np.minimum(low, answers), np.maximum(high, answers))
+            (np.minimum(low - moved, answers), np.maximum(high + moved, answers))
             for low, high in (around.each, around.all)
         )
         return Column(answers, accuracy.std, each, all_)
 
+    def changes(self, steps: tuple[Reading, ...]) -> bool:
+        """Whether answers are those of a fitted table, which need not be unbiased."""
+        return any(reading.non_negative for reading in steps)
+
+    def unbiased(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
+        """What collected reports say by themselves."""
+        plain = [msgspec.structs.replace(reading, non_negative=False) for reading in steps]
+        return self.outcome(measurement, tuple(plain))
+
+    def _moved(self, measurement: Aggregate, liars: float) -> FloatArray | float:
+        """How far liars can have moved each answer, at most."""
+        if not liars:
+            return 0.0
+        if measurement.groups > 1:
+            raise InvalidParameter(
+                "liars", liars, "cannot be combined with medians over groups", "leave out median"
+            )
+        number = ceil(liars * measurement.people)
+        return number * influence(self.strategy, self.plain_workload, measurement.cap)
+
     def outcome_record(self, measurement: Aggregate) -> dict[str, Any]:
         """What the reports add to the record of the plan."""
         return {
+            "round": measurement.round,
+            "fit": goodness_of_fit(measurement).to_dict(),
             "people": measurement.people,
             "set_aside": dict(measurement.set_aside),
             "groups": measurement.groups,
@@ -349,7 +400,13 @@ class LocalPlan(Shown):
     @cached_property
     def certificate(self) -> LowerBound | None:
         """The highest bound known on the people that unbiased linear estimates need."""
-        return None if self.strategy.delta else best_bound(self.workload, self.epsilon)
+        if self.strategy.delta:
+            return None
+        best = best_bound(self.workload, self.epsilon)
+        if self.proof is None:
+            return best
+        proved = proved_bound(self.workload, self.epsilon, self.proof)
+        return proved if best is None or proved.variance > best.variance else best
 
     @cached_property
     def comparison(self) -> LocalComparison:

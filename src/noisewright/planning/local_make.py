@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+import numpy.typing as npt
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import check_alpha
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.proved import proved_bound, search_proof
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA, check_people
-from noisewright.local.mechanism import LocalProblem, Search
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search
+from noisewright.local.own_chances import own_mechanism
 from noisewright.planning.counting import Counter
 from noisewright.planning.local import LocalPlan
 from noisewright.privacy.budget import Privacy
@@ -19,17 +27,19 @@ from noisewright.workload.base import Workload
 def plan_local(
     workload: Workload,
     privacy: Privacy,
-    mechanism: str = "auto",
+    mechanism: str | LocalMechanism = "auto",
     domain: Domain | None = None,
     *,
     people: int | None = None,
     alpha: float | None = None,
     counter: Counter | None = None,
+    strategy: npt.ArrayLike | None = None,
     **search: object,
 ) -> LocalPlan:
     """The plan of the named mechanism, or of the one with the smallest worst-case variance.
 
-    `people` and `alpha` are what the plan's summary and forecasts are then about.
+    `people` and `alpha` are what the plan's summary and forecasts are then about. A `strategy` is
+    one's own matrix of chances, a row per report and a column per value.
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
     search for an optimised strategy, which is public and the same for the same seed. With
     `objective="average"`, a `prior` over cells or a `norm` of the queries' errors other than 2 that
@@ -37,17 +47,27 @@ def plan_local(
     """
     began = time.perf_counter()
     settings = Search.of(search)
+    if strategy is not None:
+        mechanism = own_mechanism(strategy)
     if people is not None:
         check_people(people)
     if alpha is not None:
         check_alpha(alpha)
     workload = workload if settings.prior is not None else narrowed(workload)
     domain = checked_domain(workload, domain)
+    if domain is not None and domain.unit is not None:
+        raise InvalidParameter(
+            "unit",
+            domain.unit.column,
+            "cannot be kept without a curator: every report is about one row",
+            "let every person report once, about one row of theirs",
+        )
     problem = LocalProblem.of(workload, privacy, settings)
     best, *others = candidates(problem, mechanism)
     if best.analysis is None:
         reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in (best, *others))
-        raise InvalidParameter("mechanism", mechanism, f"cannot plan this: {reasons}")
+        name = getattr(mechanism, "name", mechanism)
+        raise InvalidParameter("mechanism", name, f"cannot plan this: {reasons}")
     plan = LocalPlan(
         workload=workload,
         domain=domain,
@@ -63,6 +83,39 @@ def plan_local(
         alpha=alpha,
         counter=counter,
     )
+    if mechanism in ("auto", "optimised") and not settings.own_error:
+        plan = _with_proof(plan, settings, began)
     if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (problem.delta or 0.0):
         raise NoisewrightError(f"the plan promises {plan.privacy.text()}, not {privacy.text()}")
     return plan
+
+
+def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
+    """The plan, with the best proof found that it is near the least number of people.
+
+    One that an earlier search kept is as good as new: it counts for what it proves.
+    """
+    from noisewright.local.optimise.kept import Cache, default_folder, fingerprint
+    from noisewright.local.optimise.optimised import Progress
+
+    def told(ratio: float) -> None:
+        if settings.progress is not None:
+            settings.progress(Progress("proof", 0, ratio, time.perf_counter() - began))
+
+    known = plan.certificate
+    floor = 0.0 if known is None else known.variance
+    folder = default_folder() if settings.cache is True else Path(str(settings.cache))
+    gram = table_gram(plan.workload)
+    question = fingerprint(gram, plan.epsilon, settings.effort, int(settings.seed), "proof")
+    proof = Cache(folder).load_proof(question) if settings.cache else None
+    fits = proof is not None and proof.size == plan.workload.size
+    if proof is not None and fits:
+        fits = proved_bound(plan.workload, plan.epsilon, proof).variance > floor
+    if not fits:
+        seconds = inf if settings.time_limit is None else settings.time_limit + began
+        left = seconds - time.perf_counter()
+        effort, target = settings.effort, settings.target_ratio
+        proof = search_proof(plan.workload, plan.strategy, floor, effort, target, left, told)
+        if proof is not None and settings.cache:
+            Cache(folder).save_proof(question, proof)
+    return replace(plan, proof=proof, seconds=time.perf_counter() - began)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
@@ -10,16 +11,20 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from noisewright.central.problem import CentralProblem
+from noisewright.central.wider_bounds import wider_bounds
 from noisewright.display import Shown
 from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Spend
-from noisewright.solution import BoundClass, settled
+from noisewright.solution import BoundClass, ClassBound, settled
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions, query_labels
-from noisewright.workload.statistics import PEOPLE, Axis
+from noisewright.workload.statistics import PEOPLE
 from noisewright.workload.structure import terms
+from noisewright.workload.table_axes import Axis
 from noisewright.workload.tensor import mean_error
 
 LEVEL = 0.95
@@ -77,8 +82,9 @@ class Forecast(Shown):
     `halfwidth` covers each answer with 95 % probability, `simultaneous_halfwidth` all of them at
     once; an error that depends on how many people there are is NaN. `lower_bound` limits the error
     (in the plan's own sense) of every method in `bound_class`, and `ratio` is the plan's error over
-    it; None where no bound is known. `quantisation_loss` is what the integer grid costs, relative
-    to the same error.
+    it; None where no bound is known. `bounds` are those for wider classes, which limit other noise
+    and other mechanisms too. `quantisation_loss` is what the integer grid costs, relative to the
+    same error.
     """
 
     std: FloatArray
@@ -88,6 +94,7 @@ class Forecast(Shown):
     lower_bound: float | None = None
     ratio: float | None = None
     quantisation_loss: float | None = None
+    bounds: tuple[ClassBound, ...] = ()
 
     def _facts(self) -> list[tuple[str, str]]:
         ratio = "no bound known" if self.ratio is None else f"{self.ratio:.4f}"
@@ -117,6 +124,7 @@ class Forecast(Shown):
             "lower_bound": self.lower_bound,
             "ratio": self.ratio,
             "bound_class": self.bound_class,
+            "bounds": [bound.to_dict() for bound in self.bounds],
             "quantisation_loss": self.quantisation_loss,
         }
 
@@ -134,6 +142,19 @@ def certified_ratio(achieved: float, bound: float | None) -> float | None:
     return lifted / bound if bound > 0 else 1.0 if lifted == 0 else inf
 
 
+def class_bounds(
+    problem: CentralProblem, rows: int, achieved: float, exact: bool
+) -> tuple[ClassBound, ...]:
+    """The bounds for wider classes, each with how many times it the error achieved is.
+
+    An error that is not `exact`, or depends on the data, may be below what holds for the worst.
+    """
+    return tuple(
+        ClassBound(limited, bound, certified_ratio(achieved, bound) if exact else None)
+        for limited, bound in wider_bounds(problem, rows)
+    )
+
+
 def error_name(norm: float) -> str:
     """The name of an error by its exponent."""
     return {2.0: "rmse", inf: "max"}.get(norm, f"{norm:g}-mean")
@@ -147,6 +168,28 @@ class ReleasedTable:
     queries: int
     axes: tuple[Axis, ...] = ()
     unit: str = PEOPLE
+    says: str = "answer"
+
+
+def table_number(tables: Sequence[ReleasedTable], name: str, parameter: str = "table") -> int:
+    """The place of a table: by its name, or by its attributes in any order (`a*b` is `a × b`).
+
+    `income*region` also finds the CDF of income by region, where no table of counts is asked.
+    """
+    for key in (_key, _attributes):
+        for number, table in enumerate(tables):
+            if key(table.name) == key(name):
+                return number
+    names = ", ".join(table.name for table in tables[:20])
+    raise InvalidParameter(parameter, name, "names no table of the plan", f"choose one of {names}")
+
+
+def _attributes(name: str) -> tuple[str, ...]:
+    return tuple(sorted(re.sub(r"^(cdf|ranges) of ", "", part) for part in _key(name)))
+
+
+def _key(name: str) -> tuple[str, ...]:
+    return tuple(sorted(part.strip() for part in re.split(r"[*×]| by ", name)))
 
 
 class TableError(NamedTuple):
@@ -188,4 +231,6 @@ def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:
     """The named parts of the answers, with what their queries stand for."""
     if not isinstance(workload, Questions):
         return (ReleasedTable(workload.brief(), workload.queries),)
-    return tuple(ReleasedTable(s.name, s.queries, s.axes, s.unit) for s in workload.statistics)
+    return tuple(
+        ReleasedTable(s.name, s.queries, s.axes, s.unit, s.says) for s in workload.statistics
+    )

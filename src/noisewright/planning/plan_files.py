@@ -18,40 +18,46 @@ import numpy as np
 
 from noisewright import container
 from noisewright.central.blocks.block_mechanism import StoredBlocks
+from noisewright.central.carry.carry_mechanism import StoredCarry
+from noisewright.central.combined import StoredCombined
 from noisewright.central.composite import StoredComposite
+from noisewright.central.geometry.k_norm import StoredKNorm
+from noisewright.central.geometry.second_moments import LARGEST_SHARE, SecondMoments
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.central.problem import Proposal
 from noisewright.container import Header, digest
 from noisewright.domain import Domain
 from noisewright.errors import FileFormatError, refusing
-from noisewright.norm.prefix import Kind
+from noisewright.local.bounds.set_proof import SetProof
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.counting import Counter
+from noisewright.planning.covariance import CovariancePlan, CovarianceRelease
+from noisewright.planning.kept import Arrays, Kept, Text
 from noisewright.planning.local import LocalPlan, Reading
 from noisewright.planning.plan import Plan
 from noisewright.planning.postprocess import Steps, check_order, check_steps
 from noisewright.planning.release import Release
-from noisewright.planning.stream import StreamPlan, plan_stream
+from noisewright.planning.running import (
+    RunningCarryStream,
+    RunningGaussianStream,
+    RunningStream,
+    StreamRelease,
+)
+from noisewright.planning.spending import LedgerNote
+from noisewright.planning.stream import CarryStreamPlan, StreamPlan
+from noisewright.planning.stream_files import RunningFile, StreamFile, StreamReleaseFile
 from noisewright.planning.together import Together
+from noisewright.planning.values import ValuePlan, plan_values
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.calibration import row_budget
 from noisewright.workload.base import Array
 from noisewright.workload.spec import Questions
 from noisewright.workload.stored import decode_workload, encode_workload
 
-Arrays = Mapping[str, Array]
-Text = Annotated[str, msgspec.Meta(max_length=1000)]
 Number = Annotated[float, msgspec.Meta(ge=0.0, le=1e200)]  # squares stay within floats
 Size = Annotated[float, msgspec.Meta(ge=1e-200, le=1e200)]
 _STRATEGY = "strategy."  # names of arrays that belong to a local strategy
-_LARGEST_STEPS = 10**9
-
-
-class Kept(Header, frozen=True):
-    """A kind of file: its fields, and how what it holds is rebuilt from them and from arrays."""
-
-    def content(self, arrays: Arrays) -> Plan | Release:
-        """What the file holds."""
-        raise NotImplementedError
+_PROOF = "proof."  # and to the proof that came with it
 
 
 class CentralFile(Kept, frozen=True, tag="central-plan"):
@@ -63,7 +69,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     privacy: dict[str, Any]
     mechanism: Text
     norm: float | None
-    strategy: StoredBlocks | StoredComposite
+    strategy: StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredKNorm
     value: Size | None
     bound: Number | None
     certificate: Text
@@ -75,7 +81,8 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
         strategy, proposal = plan.method.packed(arrays), plan.proposal
-        if not isinstance(strategy, StoredBlocks | StoredComposite):
+        kinds = StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredKNorm
+        if not isinstance(strategy, kinds):
             raise FileFormatError(f"plans by {plan.mechanism} cannot be kept; release them now")
         return cls(
             workload=encode_workload(plan.workload, arrays),
@@ -102,8 +109,9 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
         if len(cells) > 1 or not norm >= 1:
             raise FileFormatError("the plan's parts are over different cells; plan again")
         privacy = Privacy.from_dict(self.privacy)
+        rows = 1 if domain is None else domain.rows
         proposal = Proposal(
-            self.strategy.unpacked(arrays, privacy, self.sizes),
+            self.strategy.unpacked(arrays, row_budget(privacy, rows), self.sizes),
             self.value,
             self.bound,
             self.certificate,
@@ -111,7 +119,14 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             self.neighbours,
         )
         return CentralPlan(
-            workload, domain, self.sizes, norm, self.mechanism, proposal, self.seconds
+            workload,
+            domain,
+            self.sizes,
+            norm,
+            self.mechanism,
+            proposal,
+            self.seconds,
+            promise=None if rows == 1 else privacy,
         )
 
 
@@ -141,6 +156,8 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
 
         settings, own = pack(plan.strategy)
         arrays |= {f"{_STRATEGY}{name}": array for name, array in own.items()}
+        if plan.proof is not None:
+            arrays |= {f"{_PROOF}{name}": array for name, array in vars(plan.proof).items()}
         return cls(
             workload=encode_workload(plan.workload, arrays),
             domain=_domain_beside(plan.workload, plan.domain),
@@ -180,31 +197,14 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             ),
             people=None if self.people is None else check_people(self.people),
             alpha=None if self.alpha is None else check_alpha(self.alpha),
+            proof=_proof_of(arrays, workload.size),
         )
 
 
-class StreamFile(Kept, frozen=True, tag="stream-plan"):
-    """A plan of a running count: all else follows from these."""
-
-    steps: Annotated[int, msgspec.Meta(ge=1, le=_LARGEST_STEPS)]
-    factorization: Kind
-    band: Annotated[int, msgspec.Meta(ge=0, le=_LARGEST_STEPS)]
-    privacy: dict[str, Any]
-
-    @classmethod
-    def of(cls, plan: StreamPlan, arrays: dict[str, Array]) -> Self:
-        """What a plan is kept as."""
-        factors = plan.factorization
-        privacy = plan.privacy.to_dict()
-        return cls(
-            steps=factors.steps, factorization=factors.kind, band=factors.band.size, privacy=privacy
-        )
-
-    def content(self, arrays: Arrays) -> StreamPlan:
-        """The plan again."""
-        band = {"band": self.band} if self.factorization == "banded" else {}
-        privacy = Privacy.from_dict(self.privacy)
-        return plan_stream(self.steps, privacy, self.factorization, **band)
+def _proof_of(arrays: Arrays, cells: int) -> SetProof | None:
+    """The proof in a file, if one is there."""
+    own = {n.removeprefix(_PROOF): a for n, a in arrays.items() if n.startswith(_PROOF)}
+    return SetProof.of(own, cells) if own else None
 
 
 class TogetherFile(Kept, frozen=True, tag="plans"):
@@ -274,6 +274,7 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
     steps: tuple[Steps, ...]
     identity: Text | None
     time: Text | None
+    ledger: LedgerNote | None = None
 
     @classmethod
     def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
@@ -288,16 +289,18 @@ class ReleaseFile(Kept, frozen=True, tag="release"):
             steps=release.steps,
             identity=release.identity,
             time=release.time,
+            ledger=release.ledger,
         )
 
     def content(self, arrays: Arrays) -> Release:
         """The release again: its answers are worked out anew."""
         plan = self.plan.content(arrays)
+        plan.method.check_reach(plan.terms)  # answers are worked out from what was measured
         for number, steps in enumerate(self.steps):
             check_steps(plan, steps)
             check_order(self.steps[:number], steps)
         measurement = self.measurement.content(arrays, plan.method)
-        return Release(plan, measurement, self.steps, self.identity, self.time)
+        return Release(plan, measurement, self.steps, self.identity, self.time, self.ledger)
 
 
 class EstimateFile(Kept, frozen=True, tag="estimate"):
@@ -323,43 +326,182 @@ class EstimateFile(Kept, frozen=True, tag="estimate"):
         return Release(plan, aggregate, (self.reading,))
 
 
-FileKind = CentralFile | LocalFile | StreamFile | TogetherFile | ReleaseFile | EstimateFile
+class CovarianceFile(Kept, frozen=True, tag="covariance-plan"):
+    """A plan of second moments: all else follows from these."""
+
+    columns: tuple[Text, ...]
+    radius: Size
+    share: Annotated[float, msgspec.Meta(ge=0.0, le=LARGEST_SHARE)]
+    privacy: dict[str, Any]
+
+    @classmethod
+    def of(cls, plan: CovariancePlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        method = plan.method
+        privacy = plan.privacy.to_dict()
+        return cls(columns=plan.columns, radius=method.radius, share=method.share, privacy=privacy)
+
+    def content(self, arrays: Arrays) -> CovariancePlan:
+        """The plan again."""
+        privacy = Privacy.from_dict(self.privacy)
+        method = SecondMoments(len(self.columns), self.radius, self.share, privacy)
+        return CovariancePlan(self.columns, method)
+
+
+class CovarianceReleaseFile(Kept, frozen=True, tag="covariance-release"):
+    """A release of second moments: its plan and the noisy matrix."""
+
+    plan: CovarianceFile
+    people: Annotated[int, msgspec.Meta(ge=0)] | None
+    identity: Text
+    note: LedgerNote | None
+
+    @classmethod
+    def of(cls, release: CovarianceRelease, arrays: dict[str, Array]) -> Self:
+        """What a release is kept as."""
+        plan = CovarianceFile.of(release.plan, arrays)
+        arrays["measured"] = release.measured
+        people, note = release.public_people, release.note
+        return cls(plan=plan, people=people, identity=release.identity, note=note)
+
+    def content(self, arrays: Arrays) -> CovarianceRelease:
+        """The release again, if its matrix is of the plan's form."""
+        plan, measured = self.plan.content(arrays), arrays["measured"]
+        side = plan.method.size
+        whole = measured.shape == (side, side) and measured.dtype == np.float64
+        if not whole or not np.isfinite(measured).all() or (measured != measured.T).any():
+            raise FileFormatError("the measurement is not of this plan; it was damaged or edited")
+        if (self.people is None) != plan.method.protected:
+            raise FileFormatError("the number of people is public or not as neighbours are")
+        return CovarianceRelease(plan, measured, self.people, self.identity, self.note)
+
+
+class ValuesFile(Kept, frozen=True, tag="values-plan"):
+    """A plan of values that nobody listed: all else follows from these."""
+
+    column: Text
+    privacy: dict[str, Any]
+    unit: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, plan: ValuePlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        unit = None if plan.unit is None else plan.unit.to_dict()
+        return cls(column=plan.column, privacy=plan.privacy.to_dict(), unit=unit)
+
+    def content(self, arrays: Arrays) -> ValuePlan:
+        """The plan again."""
+        return plan_values(self.column, Privacy.from_dict(self.privacy), unit=self.unit)
+
+
+FileKind = (
+    CentralFile
+    | LocalFile
+    | StreamFile
+    | RunningFile
+    | StreamReleaseFile
+    | TogetherFile
+    | ReleaseFile
+    | EstimateFile
+    | CovarianceFile
+    | CovarianceReleaseFile
+    | ValuesFile
+)
+Content = Plan | Release | CovarianceRelease | StreamRelease | RunningStream
 _KINDS: dict[type, Any] = {
     CentralPlan: CentralFile,
     LocalPlan: LocalFile,
     StreamPlan: StreamFile,
+    CarryStreamPlan: StreamFile,
+    RunningGaussianStream: RunningFile,
+    RunningCarryStream: RunningFile,
+    StreamRelease: StreamReleaseFile,
     Together: TogetherFile,
+    CovariancePlan: CovarianceFile,
+    CovarianceRelease: CovarianceReleaseFile,
+    ValuePlan: ValuesFile,
 }
 
 
-def save(thing: Plan | Release, path: str | Path) -> None:
-    """Write a plan or a release, whole or not at all."""
+def save(thing: Content, path: str | Path) -> None:
+    """Write a plan or a release, whole or not at all; a running stream for its owner's eyes."""
+    mode = 0o600 if isinstance(thing, RunningStream) else None
+    container.write(path, *_packed(thing), mode=mode)
+
+
+def to_bytes(thing: Content) -> bytes:
+    """The content of the file that keeps a plan or a release."""
+    return container.encode(*_packed(thing))
+
+
+def kept_bytes(result: object) -> bytes | None:
+    """What a ledger keeps of a result: a release that files can hold, whole."""
+    if not isinstance(result, Release | CovarianceRelease):
+        return None
+    try:
+        return to_bytes(result)
+    except FileFormatError:
+        return None
+
+
+def _packed(thing: Content) -> tuple[Header, dict[str, Array]]:
     arrays: dict[str, Array] = {}
     if isinstance(thing, Release):
         kind: Any = ReleaseFile if isinstance(thing.plan, CentralPlan) else EstimateFile
     else:
         kind = _KINDS[type(thing)]
-    header = kind.of(thing, arrays)
-    container.write(path, header, arrays)
+    return kind.of(thing, arrays), arrays
 
 
-def load(path: str | Path, counter: Counter | None = None) -> Plan | Release:
+def load(path: str | Path, counter: Counter | None = None) -> Content:
     """Read a plan or a release of any kind; `counter` is what its plan counts tables with."""
-    header, arrays = container.read(path, FileKind, "plan again")
+    return _rebuilt(*container.read(path, FileKind, "plan again"), str(path), counter)
+
+
+def stored_stream(path: str | Path) -> tuple[StreamRelease, str, bool]:
+    """Of a running stream its answers, where its position is, and whether it can go on there."""
+    header, arrays = container.read(path, RunningFile, "restore the file")
+    with refusing(f"{path}: the content is incomplete or damaged; restore the file"):
+        return header.release(arrays), header.position, header.is_latest(arrays)
+
+
+def from_bytes(content: bytes, counter: Counter | None = None) -> Content:
+    """What `to_bytes` kept."""
+    name = "what was kept"
+    return _rebuilt(*container.decode(content, FileKind, name, "plan again"), name, counter)
+
+
+def _rebuilt(header: Header, arrays: Arrays, name: str, counter: Counter | None) -> Content:
     assert isinstance(header, Kept)
-    with refusing(f"{path}: the content is incomplete or damaged; plan again"):
-        return _equipped(header.content(arrays), counter)
+    with refusing(f"{name}: the content is incomplete or damaged; plan again"):
+        content: Content = header.content(arrays)
+        return _equipped(content, counter)
 
 
-def _equipped(content: Plan | Release, counter: Counter | None) -> Plan | Release:
+def _equipped(content: Content, counter: Counter | None) -> Content:
     """With the engine handed in, before anything was worked out that would be lost."""
-    if isinstance(content, CentralPlan | LocalPlan):
+    if isinstance(content, CentralPlan | LocalPlan | ValuePlan):
         return replace(content, counter=counter)
     if isinstance(content, Together):
         return replace(content, plans=tuple(replace(p, counter=counter) for p in content.plans))
     if isinstance(content, Release) and isinstance(content.plan, CentralPlan):
         return replace(content, plan=replace(content.plan, counter=counter))
     return content
+
+
+def plan_digest(plan: Plan) -> str:
+    """A name for all that decides what a release of the plan measures and answers."""
+    if isinstance(plan, Together):
+        return digest(*map(plan_digest, plan.plans))
+    arrays: dict[str, Array] = {}
+    if not isinstance(plan, CentralPlan):
+        parts: Any = _KINDS[type(plan)].of(plan, arrays)
+    else:
+        workload = encode_workload(plan.workload, arrays)
+        domain = None if plan.domain is None else plan.domain.fingerprint
+        parts = [workload, domain, plan.privacy.to_dict(), strategy_hash(plan.method)]
+    text = msgspec.json.encode(parts, order="sorted")
+    return digest(text, *(part for name in sorted(arrays) for part in (name, arrays[name])))
 
 
 def strategy_hash(mechanism: Mechanism) -> str:

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, TooLarge, meant
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.estimate.agreeing_tables import agreeing_tables
 from noisewright.estimate.nonnegative import (
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 Declared = tuple[FloatArray, FloatArray]
 """Sums over cells, one per row, and their declared values."""
+NOTHING_DECLARED: Declared = np.zeros((0, 0)), np.zeros(0)
 
 _STEPS = 200
 _SCAN_ENTRIES = 2**24
@@ -151,7 +152,7 @@ def processed(plan: CentralPlan, column: Column, steps: Sequence[Steps]) -> Colu
 
 
 def _applied(plan: CentralPlan, column: Column, steps: Steps) -> Column:
-    declared: Declared = np.zeros((0, 0)), np.zeros(0)
+    declared = NOTHING_DECLARED
     if steps.invariants:
         column, declared = _conditioned(plan, column, steps.invariants)
     answers = column.answers
@@ -201,9 +202,8 @@ def _declared(
     labels = {label: k for k, label in enumerate(plan.labels())}
     unknown = [label for label in invariants if label not in labels]
     if unknown:
-        raise InvalidParameter(
-            "invariants", unknown[0], "is no query of the release", "use a label as it is released"
-        )
+        remedy = f"{meant(unknown[0], labels)}use a label as it is released"
+        raise InvalidParameter("invariants", unknown[0], "is no query of the release", remedy)
     values = [float(number("invariants", v, _REMEDY)) for v in invariants.values()]
     if max(map(abs, values)) > _LARGEST_COUNT:
         raise InvalidParameter("invariants", values, "must lie within ±2^53", _REMEDY)
@@ -294,19 +294,30 @@ def fitted(
     `declared` holds sums over cells and their values. Under replace-one neighbours the number of
     people is public, so that it is kept as well.
     """
-    total = _public_total(plan, answers, declared)
     if by_tables(plan):
+        total = _public_total(plan, answers, declared)
         return _tables(plan, answers, std, total, integer)
-    domain, workload = plan.domain, plan.plain_workload
-    possible = domain.possible(domain.names) if domain is not None and domain.boxes else None
+    histogram = fitted_histogram(plan, answers, std, declared, integer)
+    return np.asarray(plan.plain_workload.matvec(histogram), dtype=np.float64)
+
+
+def fitted_histogram(
+    plan: CentralPlan,
+    answers: FloatArray,
+    std: FloatArray,
+    declared: Declared = NOTHING_DECLARED,
+    integer: bool = False,
+) -> FloatArray:
+    """The non-negative histogram (of whole numbers) that agrees best with the answers."""
+    total = _public_total(plan, answers, declared)
     rows, values = declared
     if len(rows) and total is not None and not fixes_total(rows):
         rows, values = np.vstack([rows, np.ones(rows.shape[1])]), np.append(values, total)
+    possible = _possible(plan)
     facts = Facts(possible, rows, values) if len(rows) else Facts(possible)
+    workload = plan.plain_workload
     histogram = nonnegative_histogram(workload, answers, std, total, facts=facts).histogram
-    if integer:
-        histogram = facts.whole_numbers(histogram, total)
-    return np.asarray(workload.matvec(histogram), dtype=np.float64)
+    return facts.whole_numbers(histogram, total) if integer else histogram
 
 
 def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) -> float | None:

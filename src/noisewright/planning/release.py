@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
+from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.files import alone_in, check_writable, write_table, write_text
-from noisewright.planning.plan import ReleasedTable
+from noisewright.planning.plan import ReleasedTable, table_number
+from noisewright.planning.spending import UNRECORDED, LedgerNote
+from noisewright.planning.tidy import AnswerTable, tidy
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray
 from noisewright.workload.statistics import Column
 
@@ -22,12 +25,27 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-COLUMNS = ("table", "query", "answer", "std_error", "lower", "upper", "lower_all", "upper_all")
-FORMATS = ("noisewright-release", "noisewright-estimate")
+    from noisewright.planning.further import Further
+    from noisewright.planning.synthetic import Synthetic
+
+KEPT = ".nwr"
+FORMATS = ("noisewright-release", "noisewright-estimate", "noisewright-stream")
 
 
 class Releasing(Protocol):
     """What a release needs of the plan that it was made by."""
+
+    @property
+    def domain(self) -> Domain | None:
+        """What the cells stand for, where that is known."""
+
+    @property
+    def privacy(self) -> Privacy:
+        """What one execution promises."""
+
+    @property
+    def spend(self) -> Spend:
+        """What one execution costs."""
 
     def labels(self) -> list[str]:
         """Every answer in words."""
@@ -37,6 +55,12 @@ class Releasing(Protocol):
 
     def outcome(self, measurement: Any, steps: Any) -> Column:
         """What a measurement says, after the steps taken."""
+
+    def changes(self, steps: Any) -> bool:
+        """Whether steps change answers, so that they need not be unbiased."""
+
+    def unbiased(self, measurement: Any, steps: Any) -> Column:
+        """What a measurement says by itself."""
 
     def record(self) -> dict[str, Any]:
         """What an execution of the plan spends and how, ready for JSON."""
@@ -52,7 +76,8 @@ class Release:
     Everything else follows and is worked out once. `lower` and `upper` cover each true answer with
     95 % probability; `lower_all` and `upper_all` cover all of them at once. `metadata` says what
     was spent, by which law and from which plan. `identity` tells one spending of a budget from
-    another; reports that people made private themselves have none.
+    another; reports that people made private themselves have none. `ledger` says where that
+    spending is recorded, if anywhere.
     """
 
     plan: Releasing
@@ -60,6 +85,7 @@ class Release:
     steps: tuple[Any, ...] = ()
     identity: str | None = None
     time: str | None = None
+    ledger: LedgerNote | None = None
 
     @cached_property
     def intervals(self) -> Column:
@@ -102,43 +128,96 @@ class Release:
     def metadata(self) -> Mapping[str, Any]:
         """What was spent and how, and what was done afterwards: ready for JSON."""
         named = {"release": self.identity, "time": self.time}
+        recorded = UNRECORDED if self.ledger is None else self.ledger.to_dict()
         return {
             **self.plan.record(),
             **self.plan.outcome_record(self.measurement),
             **{name: text for name, text in named.items() if text is not None},
+            **({} if self.identity is None else {"ledger": recorded}),
+            "statement": self.statement(),
             **reduce(lambda before, step: step.told(self.plan, before), self.steps, {}),
         }
 
-    def to_arrow(self) -> pa.Table:
-        """The answers as an Arrow table."""
-        import pyarrow as pa
+    def statement(self) -> dict[str, Any]:
+        """What is promised to whom, by which noise, and what was done since: ready for JSON.
 
-        bounds = self.intervals
-        names = np.repeat([t.name for t in self.tables], [t.queries for t in self.tables])
-        columns = [
-            pa.array(names, type=pa.string()).dictionary_encode(),
-            pa.array(self.labels, type=pa.string()),
-            *(_with_gaps(values) for values in (self.answers, self.std)),
-            *(_with_gaps(end) for ends in (bounds.each, bounds.all) for end in ends),
-        ]
-        return pa.table(dict(zip(COLUMNS, columns, strict=True)))
+        It is in the record beside answers as well, so that it travels with them.
+        """
+        from noisewright.planning.statement import statement
+
+        return statement(self)
+
+    def to_dp_accounting(self) -> Any:
+        """What was spent as an event of dp-accounting, from which that library recovers ε."""
+        return self.plan.spend.to_dp_accounting()
+
+    def answer(self, queries: Further) -> Release:
+        """Answers to further questions from the same measurement, at no cost.
+
+        `queries` is a workload, or questions by name: `{"cdf": "age"}`, a list of such, YAML text
+        or a path to it. Errors are as exact as those of the release; what the measurement does not
+        determine is refused. Answers are unbiased: steps taken after the noise are not repeated.
+        """
+        from noisewright.planning.further import further_answers
+
+        return further_answers(self, queries)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether answers were changed after the noise, so that they need not be unbiased."""
+        return self.plan.changes(self.steps)
+
+    @cached_property
+    def unbiased(self) -> Column:
+        """The answers as they were measured, whatever was done to them since."""
+        return (
+            self.plan.unbiased(self.measurement, self.steps) if self.is_changed else self.intervals
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """The answers as an Arrow table: one row per answer, one typed column per attribute.
+
+        Where answers were changed after the noise, the unbiased ones stand beside them.
+        """
+        unbiased = self.unbiased if self.is_changed else None
+        return tidy(self.tables, self.labels, self.plan.domain, self.intervals, unbiased)
+
+    def table(self, name: str) -> AnswerTable:
+        """One table of the release by its name: `age × sex`, also as `sex*age`."""
+        number = table_number(self.tables, name)
+        start = sum(table.queries for table in self.tables[:number])
+        chosen = self.tables[number]
+        rows = slice(start, start + chosen.queries)
+        unbiased = self.unbiased.part(rows) if self.is_changed else None
+        column, labels = self.intervals.part(rows), self.labels[rows]
+        arrow = tidy([chosen], labels, self.plan.domain, column, unbiased)
+        return AnswerTable(chosen.name, arrow, chosen.axes)
+
+    def synthesise(self, count: int) -> Synthetic:
+        """So many made-up people whose tables agree with this release: no further cost."""
+        from noisewright.planning.synthetic import synthesise
+
+        return synthesise(self, count)
 
     def to_pandas(self) -> pd.DataFrame:
         """The answers as a pandas frame."""
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
-        return frame
+        return AnswerTable("answers", self.to_arrow()).to_pandas()
 
     def to_polars(self) -> pl.DataFrame:
         """The answers as a polars frame."""
-        import polars as pl
+        return AnswerTable("answers", self.to_arrow()).to_polars()
 
-        frame = pl.from_arrow(self.to_arrow())
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+    def write(self, path: str | Path, *, excel: bool = False) -> Path:
+        """Write the answers and the record of what they cost, `<path>.meta.json`, beside them.
 
-    def write(self, path: str | Path) -> Path:
-        """Write the answers (CSV, or Parquet by suffix) and `<path>.meta.json` beside them."""
-        return write_answers(self.to_arrow(), self.metadata, Path(path))
+        By suffix: Parquet, `.nwr` (the release itself, which `nw.load` gives back), or else CSV;
+        with `excel`, a CSV file says that it is UTF-8 the way spreadsheets look for it.
+        """
+        target = Path(path)
+        if is_kept(target):
+            return recorded(target, self.metadata, self.save)
+        table = self.to_arrow()
+        return recorded(target, self.metadata, lambda file: write_table(file, table, excel=excel))
 
     def save(self, path: str | Path) -> None:
         """Write the release, whole or not at all; `nw.load` gives it back."""
@@ -192,19 +271,23 @@ def read_record(path: str | Path) -> list[dict[str, Any]]:
 
 def spendings(entries: Sequence[Mapping[str, object]]) -> int:
     """How many times a budget was spent: entries of one release are one spending."""
-    named = {entry["release"] for entry in entries if "release" in entry}
+    names = (str(entry["release"]) for entry in entries if "release" in entry)
+    named = {part for name in names for part in name.split("+")}  # combined releases have several
     return len(named) + sum("release" not in entry for entry in entries)
 
 
-def _with_gaps(values: FloatArray) -> pa.Array:
-    """Suppressed answers as missing values."""
-    import pyarrow as pa
-
-    return pa.array(values, mask=np.isnan(values))
+def is_kept(path: str | Path) -> bool:
+    """Whether a path is one of a release itself rather than of its answers."""
+    return Path(path).suffix.lower() == KEPT
 
 
-def write_answers(table: pa.Table, metadata: Mapping[str, object], target: Path) -> Path:
-    """Write a table (CSV, or Parquet by suffix) and the record of what it cost beside it.
+def kept_path(path: str | Path) -> Path:
+    """Where the release behind the answers at `path` is kept."""
+    return Path(path).with_suffix(KEPT)
+
+
+def recorded(target: Path, metadata: Mapping[str, object], write: Callable[[Path], None]) -> Path:
+    """Write a file and the record of what it cost beside it.
 
     The record only grows, and is on the disk before a single answer is: whenever this is cut short,
     the record covers whatever answers are found, the old ones or the new.
@@ -214,7 +297,7 @@ def write_answers(table: pa.Table, metadata: Mapping[str, object], target: Path)
     check_writable(beside)
     with alone_in(beside.resolve().parent):
         _add_to_record(beside, metadata)
-        write_table(target, table)
+        write(target)
     return beside
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from noisewright.central.stream import StreamMechanism, stream_mechanism
+from noisewright.central.carry.carry_stream import CarryStreamMechanism, carry_stream
+from noisewright.central.stream import StreamMechanism, sensitivity, stream_mechanism
+from noisewright.central.stream_position import Position
 from noisewright.display import Shown
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.prefix import BAND, Kind
 from noisewright.planning.plan import LEVEL, Forecast
+from noisewright.planning.release import fresh_name
+from noisewright.planning.running import RunningStream, running
+from noisewright.planning.spending import Again, Cost, LedgerLike, Purse, Reservation, purse_of
 from noisewright.privacy.budget import Privacy
 
 
@@ -22,6 +28,32 @@ class StreamPlan(StreamMechanism, Shown):
     def model(self) -> str:
         """Who adds the noise."""
         return "central"
+
+    def start(
+        self,
+        position: str | Path | None = None,
+        *,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> RunningStream:
+        """Begin a stream, which spends the budget; its noise comes from the operating system.
+
+        A stream that is to be stored and restored needs a `position`: a new folder that keeps, on
+        disk, how many steps were answered. Without one it lives and ends with this process. With a
+        `ledger`, the budget is taken from that of `dataset` before anything starts.
+        """
+        return _started(self, position, purse_of(ledger, dataset, again))
+
+    @property
+    def cost(self) -> Cost:
+        """What a ledger is told of a stream."""
+        from noisewright.planning.plan_files import plan_digest
+
+        title = f"running count of {self.factorization.steps:,} steps, {self.factorization.kind}"
+        moved = sensitivity(self.factorization, self.grid_bits, self.privacy.neighbours)
+        noise = [{**self.law.to_dict(), "sensitivity": moved}]
+        return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
 
     def forecast(self) -> Forecast:
         """The error of the running count at every step."""
@@ -43,10 +75,11 @@ class StreamPlan(StreamMechanism, Shown):
             "rmse": forecast.rmse,
             "max": forecast.max,
             "noise": self.law.to_dict(),
+            "grid_step": 2.0**-self.grid_bits,
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all; a running stream is kept by its position."""
+        """Write the plan, whole or not at all; a running stream has a `save` of its own."""
         from noisewright.planning.plan_files import save
 
         save(self, path)
@@ -59,10 +92,100 @@ class StreamPlan(StreamMechanism, Shown):
         ]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class CarryStreamPlan(CarryStreamMechanism, Shown):
+    """A planned stream under pure privacy: carry noise, one number of memory a level."""
+
+    @property
+    def model(self) -> str:
+        """Who adds the noise."""
+        return "central"
+
+    def start(
+        self,
+        position: str | Path | None = None,
+        *,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> RunningStream:
+        """Begin a stream, as `StreamPlan.start` does."""
+        return _started(self, position, purse_of(ledger, dataset, again))
+
+    @property
+    def cost(self) -> Cost:
+        """What a ledger is told of a stream."""
+        from noisewright.planning.plan_files import plan_digest
+
+        title = f"running count of {self.steps:,} steps, carry"
+        return Cost(self.spend, self.privacy, plan_digest(self), title, [])
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        std = self.errors
+        return Forecast(
+            std=std,
+            halfwidth=self.multiplier(LEVEL) * std,
+            simultaneous_halfwidth=self.simultaneous_multiplier(LEVEL) * std,
+        )
+
+    def forecast(self) -> Forecast:
+        """The error of the running count at every step."""
+        return self._forecast
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+        forecast = self.forecast()
+        return {
+            "mechanism": "carry",
+            "privacy": self.privacy.to_dict(),
+            "steps": self.steps,
+            "memory": len(self.levels),
+            "rmse": forecast.rmse,
+            "max": forecast.max,
+            "noise": {"law": "carried-laplace", "scale": self.levels[0].scale},
+            "grid_step": 1.0,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan, whole or not at all; a running stream has a `save` of its own."""
+        from noisewright.planning.plan_files import save
+
+        save(self, path)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("steps", f"{self.steps:,}"),
+            ("mechanism", "carry"),
+            ("privacy", self.privacy.text()),
+        ]
+
+
+def _started(
+    plan: StreamPlan | CarryStreamPlan, position: str | Path | None, purse: Purse | None
+) -> RunningStream:
+    """A stream before its first step, paid for where there is a purse."""
+
+    def begin(reservation: Reservation | None) -> RunningStream:
+        place = None if position is None else Position.new(position, plan.mark)
+        if reservation is None:
+            return running(plan, place, fresh_name(), None)
+        return running(plan, place, reservation.identity, reservation.note)
+
+    return begin(None) if purse is None else purse.spend(plan.cost, begin)
+
+
 def plan_stream(
-    steps: int, privacy: Privacy, kind: Kind = "column-normalised", *, band: int = BAND
-) -> StreamPlan:
-    """Plan the private running count of a stream of at most `steps` steps."""
+    steps: int, privacy: Privacy, kind: Kind | None = None, *, band: int = BAND
+) -> StreamPlan | CarryStreamPlan:
+    """Plan the private running count of a stream of at most `steps` steps.
+
+    Pure privacy takes carry noise; `kind` chooses between the Gaussian mechanisms of the others.
+    """
+    if privacy.kind == "pure" and kind is None:
+        carried = carry_stream(steps, privacy)
+        return CarryStreamPlan(carried.steps, carried.privacy, carried.levels)
+    kind = kind or "column-normalised"
     mechanism = stream_mechanism(steps, privacy, kind, band)
     return StreamPlan(
         mechanism.factorization, mechanism.privacy, mechanism.law, mechanism.grid_bits

@@ -50,7 +50,7 @@ def _of_measure(
     if measure == COUNT and not (
         problem.privacy.neighbours == "replace-one" and problem.structure.only_totals
     ):
-        return best_contender(problem, mechanism)
+        return best_contender(replace(problem, workload=questions.of_measure(COUNT)), mechanism)
     # A replaced person leaves the number of people as it is, but not their sum: the strategy must
     # not count on the former.
     added = replace(problem.privacy, neighbours="add-remove")

@@ -23,6 +23,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import plan_central
 from noisewright.planning.counting import Counter
+from noisewright.planning.plan import table_number
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Stack, Weighted, Workload
 from noisewright.workload.spec import Questions
@@ -159,26 +160,7 @@ def _rows(plan: CentralPlan, table: str) -> slice:
 
 
 def _number(plan: CentralPlan, table: str) -> int:
-    """The place of a table: by its name, or by its attributes in any order (`a*b` is `a × b`).
-
-    `income*region` also finds the CDF of income by region, where no table of counts is asked.
-    """
-    names = [entry.name for entry in plan.tables()]
-    for key in (_key, _attributes):
-        for number, name in enumerate(names):
-            if key(name) == key(table):
-                return number
-    raise InvalidParameter(
-        "target", table, "names no table of the plan", f"choose one of {', '.join(names[:20])}"
-    )
-
-
-def _attributes(name: str) -> tuple[str, ...]:
-    return tuple(sorted(re.sub(r"^(cdf|ranges) of ", "", part) for part in _key(name)))
-
-
-def _key(name: str) -> tuple[str, ...]:
-    return tuple(sorted(part.strip() for part in re.split(r"[*×]| by ", name)))
+    return table_number(plan.tables(), table, "target")
 
 
 def _solve(function: Callable[[float], float], low: float, high: float) -> float:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from noisewright.central.mechanism import Counts
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
@@ -20,10 +21,12 @@ from noisewright.planning.choice import error_norm, plan_central
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.planning.plan import Forecast, Plan
 from noisewright.planning.release import Release
+from noisewright.planning.spending import Again, Cost, LedgerLike, Reservation, purse_of
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import least_error_shares, split, splittable
+from noisewright.privacy.composition import composed_epsilon
 from noisewright.privacy.rounding import probability
-from noisewright.privacy.spend import Gaussian, Promise, Spend, loss_distribution_epsilon
+from noisewright.privacy.spend import Spend
 from noisewright.workload import Queries, workload
 
 
@@ -66,23 +69,54 @@ class Together(Shown):
             forecasts[0].error,
         )
 
-    def release(self, data: Data, *, counter: Counter | None = None) -> tuple[Release, ...]:
+    def release(
+        self,
+        data: Data,
+        *,
+        counter: Counter | None = None,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> tuple[Release, ...]:
         """Release every plan from the same table; each call spends the whole budget.
 
         A table is read once for all of them: a stream is gone after it, and a file may change.
+        With a `ledger`, all of it is one entry of the `dataset`'s budget, and no answers are kept.
         """
         for plan in self.plans:
             plan.check_usable()
+        purse = purse_of(ledger, dataset, again)
+        if purse is not None:
+            purse.check(self.cost)
+        counts = self._counts(data, counter)
+
+        def make(reservation: Reservation | None) -> tuple[Release, ...]:
+            pairs = zip(self.plans, counts, strict=True)
+            return tuple(plan.release_counts(c, reservation=reservation) for plan, c in pairs)
+
+        return make(None) if purse is None else purse.spend(self.cost, make)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What a ledger is told of releasing every plan once."""
+        from noisewright.planning.plan_files import plan_digest
+
+        costs = [plan.cost for plan in self.plans]
+        noise = [drawn for cost in costs for drawn in cost.noise]
+        title = "; ".join(cost.title for cost in costs)
+        return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
+
+    def _counts(self, data: Data, counter: Counter | None) -> list[Counts]:
+        """The exact tables of every plan."""
         if is_histogram(data):
-            return tuple(plan.release(data) for plan in self.plans)
+            return [plan.counts(data) for plan in self.plans]
         domains = {plan.domain and plan.domain.fingerprint for plan in self.plans}
         if len(domains) > 1:
             raise InvalidParameter(
                 "plans", len(domains), "must share one schema to be released from one table"
             )
         tables = dict.fromkeys(table for plan in self.plans for table in plan.method.tables)
-        counts = self.plans[0].counts(data, counter, list(tables))
-        return tuple(plan.release_counts(counts) for plan in self.plans)
+        return [self.plans[0].counts(data, counter, list(tables))] * len(self.plans)
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
@@ -163,7 +197,7 @@ def epsilon_of(
 
     Counts, sums, streams and reports without a curator add up. The least of all bounds that hold is
     returned, rounded up: exact for Gaussian releases alone, zCDP, and ε added up. Mixtures are also
-    read by privacy loss distributions (extra `accounting`), unless "zcdp" asks for no extra.
+    read by the distribution of their privacy loss, unless "zcdp" asks for proven rounding alone.
     """
     probability("delta", delta)
     if accounting not in ("loss", "zcdp"):
@@ -171,17 +205,7 @@ def epsilon_of(
     spend = total_spend(plans)
     epsilon = spend.promise(delta).epsilon
     assert epsilon is not None
-    others = [
-        Privacy(loss.epsilon, loss.delta or None)
-        if isinstance(loss, Promise)
-        else Privacy(loss.ratio)
-        for loss in spend.losses
-        if not isinstance(loss, Gaussian)
-    ]
-    ratios = [loss.mu for loss in spend.losses if isinstance(loss, Gaussian)]
-    if accounting == "loss" and others and len(others) + bool(ratios) > 1:
-        return min(epsilon, loss_distribution_epsilon(delta, ratios=ratios, releases=others))
-    return epsilon
+    return epsilon if accounting == "zcdp" else composed_epsilon(spend, delta)
 
 
 def _positive(name: str, values: Sequence[float], count: int) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -33,6 +34,8 @@ from noisewright.workload.tensor import corner_sums, walsh_hadamard
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+_IMAGE_ENTRIES = 2**23
 
 
 @dataclass(frozen=True)
@@ -326,9 +329,13 @@ class Explicit(Dense, Workload):
         """The matrix when it is stored sparse."""
         return None if isinstance(self.matrix, np.ndarray) else self.matrix
 
-    def gram(self) -> Gram:
+    @cached_property
+    def _gram(self) -> Gram:
         product = self.matrix.T @ self.matrix
         return DenseGram(product if isinstance(product, np.ndarray) else product.toarray())
+
+    def gram(self) -> Gram:
+        return self._gram
 
     def rows(self, start: int, stop: int) -> FloatArray:
         block = self.matrix[start:stop]
@@ -344,19 +351,50 @@ class Explicit(Dense, Workload):
     def row_squares(self, x: FloatArray) -> FloatArray:
         return np.asarray(self.matrix**2 @ x)
 
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        if self.sparse is None:
+            return super().row_quadratics(matrix)
+        images = self._images(matrix)
+        parts = [np.ravel(rows.multiply(image).sum(axis=1)) for rows, image in images]
+        return np.asarray(np.concatenate(parts), dtype=np.float64)
+
+    def image_squares(self, matrix: FloatArray) -> FloatArray:
+        """Squared lengths of the rows of W·matrix: twice the digits of a quadratic form."""
+        images = (image for _, image in self._images(matrix))
+        return np.concatenate([np.einsum("ij,ij->i", image, image) for image in images])
+
+    def _images(self, matrix: FloatArray) -> Iterator[tuple[Any, FloatArray]]:
+        """Rows and their products with a matrix, in blocks that are dense one at a time."""
+        step = max(1, _IMAGE_ENTRIES // max(1, matrix.shape[1]))
+        for start in range(0, self.queries, step):
+            rows = self.matrix[start : start + step]
+            yield rows, np.asarray(rows @ matrix)
+
     def weighted_gram(self, weights: FloatArray) -> FloatArray:
         if self.sparse is None:
             return np.asarray(self.matrix.T @ (weights[:, None] * self.matrix))
         scaled = self.sparse.multiply(weights[:, None]).tocsr()
         return np.asarray((self.sparse.T @ scaled).toarray())
 
-    def text(self) -> str:
-        """A digest: an explicit matrix has no short form that parses back."""
+    @cached_property
+    def _digest(self) -> str:
+        """Of the entries that are not zero, by row and column: the same sparse and dense."""
         from hashlib import sha256
 
-        content = self.matrix if self.sparse is None else self.matrix.toarray()
-        digest = sha256(np.ascontiguousarray(content).tobytes()).hexdigest()[:16]
-        return f"explicit:{self.queries}x{self.size}:{digest}"
+        from scipy.sparse import csr_array
+
+        entries: Any = csr_array(self.matrix, copy=True)
+        entries.sum_duplicates()
+        entries.eliminate_zeros()
+        parts = entries.indptr.astype("<i8"), entries.indices.astype("<i8"), entries.data
+        digest = sha256()
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()[:16]
+
+    def text(self) -> str:
+        """A digest: an explicit matrix has no short form that parses back."""
+        return f"explicit:{self.queries}x{self.size}:{self._digest}"
 
     def label(self, row: int) -> str:
         return self.names[row] if self.names is not None else f"query {row}"

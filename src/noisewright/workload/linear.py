@@ -6,7 +6,7 @@ built only when `dense()` asks for it by name. Workloads and their Gram matrices
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.workload.array_protocol import ArrayProtocol
 from noisewright.workload.tensor import (
     DENSE_LIMIT,
     Array,
@@ -33,7 +34,7 @@ Neighbours = Literal["add-remove", "replace-one"]
 _PAIRS_BLOCK = 2**22
 
 
-class LinearMap(ABC):
+class LinearMap(ArrayProtocol):
     """A linear map with its adjoint; `x` may be a vector or a matrix of columns."""
 
     @property

@@ -27,6 +27,11 @@ class Count(_Measure, frozen=True, tag="count"):
     """One per person."""
 
     @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        return "numbers of people"
+
+    @property
     def reach(self) -> int:
         """The most one person can add to a cell."""
         return 1
@@ -51,6 +56,12 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
             raise InvalidParameter(
                 "bounds", (self.low, self.high), "must rise and stay below 2^52 units"
             )
+
+    @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        bounds = f"{self.unit * self.low:g} to {self.unit * self.high:g}"
+        return f"sums of {self.attribute} from {bounds} in units of {self.unit:g}"
 
     @property
     def reach(self) -> int:
@@ -84,6 +95,11 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
                 f"must make at most {_LARGEST_ROOT} units of the width, of a number nobody lacks",
                 "choose it larger, or declare what a missing value stands for",
             )
+
+    @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        return f"squares behind {self.number.words}"
 
     @property
     def attribute(self) -> str:

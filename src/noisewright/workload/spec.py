@@ -34,7 +34,7 @@ import numpy as np
 
 from noisewright.domain import Attribute, Domain, Numeric
 from noisewright.domain.schema import dump_yaml, load_yaml
-from noisewright.errors import InvalidParameter, TooLarge, understood
+from noisewright.errors import InvalidParameter, TooLarge, meant, understood
 from noisewright.workload.algebra import Stack, Weighted, stack
 from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
@@ -171,7 +171,7 @@ def _read(entry: Any, domain: Domain) -> list[Statistic]:
             "queries",
             dict(entry),
             f"must hold exactly one of {', '.join(KINDS)}",
-            f"options are {', '.join(_OPTIONS)}",
+            f"{_meaning(unknown)}options are {', '.join(_OPTIONS)}",
         )
     weight = float(entry.get("weight", 1.0))
     statistics = KINDS[kinds[0]](kinds[0], entry, domain)
@@ -179,6 +179,10 @@ def _read(entry: Any, domain: Domain) -> list[Statistic]:
         replace(statistic, weight=weight, name=str(entry.get("name", statistic.name)))
         for statistic in statistics
     ]
+
+
+def _meaning(unknown: Sequence[object]) -> str:
+    return meant(str(unknown[0]), (*KINDS, *_OPTIONS)) if unknown else ""
 
 
 def _total(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
@@ -286,7 +290,7 @@ def _factor(domain: Domain, name: str, base: type[Atom]) -> Workload:
     position, level = domain.find(name)
     if level is None:
         return base(domain.shape[position])
-    return Explicit(level.matrix(), tuple(f"{name} = {label}" for label in level.labels))
+    return Explicit(level.matrix(), level.queries)
 
 
 def _predicate(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:

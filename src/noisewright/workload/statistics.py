@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import sqrt
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from noisewright.domain import Domain, Numeric
-from noisewright.workload.atoms import Identity, Prefix, Ranges
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.atoms import Prefix
+from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import CentredSquares, CentredSum
 from noisewright.workload.quantiles import quantiles
 from noisewright.workload.structure import Term
+from noisewright.workload.table_axes import Axis, term_axes
 
 Ends = tuple[FloatArray, FloatArray]
 
@@ -50,6 +51,11 @@ class Column:
         ends = [(answers - width * std, answers + width * std) for width in (each, all_)]
         return cls(answers, std, *ends)
 
+    def part(self, rows: slice) -> Column:
+        """Some of the rows."""
+        pieces = [values[rows] for values in (self.answers, self.std, *self.each, *self.all)]
+        return Column(pieces[0], pieces[1], (pieces[2], pieces[3]), (pieces[4], pieces[5]))
+
     @classmethod
     def joined(cls, columns: Sequence[Column]) -> Column:
         """One column below the other."""
@@ -61,15 +67,6 @@ class Column:
         ]
         answers, std, low, high, low_all, high_all = stacked
         return cls(answers, std, (low, high), (low_all, high_all))
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One attribute of a released table: what its queries are, in the order of the answers."""
-
-    name: str
-    kind: Literal["value", "cumulative", "range", "query"]
-    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +97,9 @@ class Statistic(ABC):
     table: Term
     weight: float = 1.0
 
+    kind: ClassVar[str]
+    """What an answer is: a count, a sum, a mean, …"""
+
     note: ClassVar[str | None] = None
     """What must be known to read the answers, for the record."""
 
@@ -107,6 +107,11 @@ class Statistic(ABC):
     def unit(self) -> str:
         """What the answers count, or the attribute whose values they are made of."""
         return PEOPLE
+
+    @property
+    def says(self) -> str:
+        """What the answers are, in words: `count`, `mean of income`."""
+        return self.kind if self.unit == PEOPLE else f"{self.kind} of {self.unit}"
 
     @property
     def needs(self) -> tuple[Term, ...]:
@@ -142,6 +147,8 @@ class Statistic(ABC):
 class Counts(Statistic):
     """Numbers of people."""
 
+    kind = "count"
+
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (counts,) = parts
         return Column.around(counts.values, counts.std, widths.each(1), widths.all)
@@ -176,6 +183,8 @@ class _OfNumber(Statistic):
 class Sums(_OfNumber):
     """Sums of a number, whoever lacks it adding nothing."""
 
+    kind = "sum"
+
     @property
     def weights(self) -> tuple[float, ...]:
         middle = (self.number.low + self.number.high) / self.number.reach
@@ -202,6 +211,7 @@ class Means(_OfNumber):
     is stated.
     """
 
+    kind = "mean"
     note = (
         "sum over count, whoever lacks a value adding nothing to the sum; left out where the noisy "
         "count is below four times its own half-width; intervals are given for every group and "
@@ -239,6 +249,7 @@ class Variances(_OfNumber):
     Stated, like means, where the count is clear of its noise; intervals hold likewise.
     """
 
+    kind = "variance"
     note = (
         "mean square less squared mean, without a correction for small groups; left out where the "
         "noisy count is below four times its own half-width; intervals hold for each group of at "
@@ -299,6 +310,8 @@ class Quantiles(Statistic):
 
     Intervals are edges of bins; all of them hold at once.
     """
+
+    kind: ClassVar[str] = "quantile"
 
     levels: tuple[float, ...] = ()
 
@@ -374,18 +387,3 @@ def weighted_needs(statistics: Sequence[Statistic]) -> list[tuple[Term, float]]:
             terms.setdefault(need.key, need)
             squares[need.key] = squares.get(need.key, 0.0) + weight**2
     return [(term, sqrt(squares[key])) for key, term in terms.items()]
-
-
-def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
-    """The axes of a term that is a product of one workload per attribute; none otherwise."""
-    kinds: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
-        Identity: "value",
-        Prefix: "cumulative",
-        Ranges: "range",
-    }
-    if term.factors is None or any(type(factor) not in kinds for factor in term.factors):
-        return ()
-    return tuple(
-        Axis(domain.names[i], kinds[type(factor)], domain.attributes[i].labels)
-        for i, factor in zip(term.attributes, term.factors, strict=True)
-    )

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, meant
 from noisewright.workload.algebra import Weighted, kron, stack
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Random, Ranges, Total
 from noisewright.workload.base import Workload, check_domain
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
+from noisewright.workload.matrix_files import read_matrix
 
 if TYPE_CHECKING:
     from scipy.sparse import sparray, spmatrix
     from scipy.sparse.linalg import LinearOperator
 
-Queries: TypeAlias = "Workload | str | npt.ArrayLike | sparray | spmatrix | LinearOperator"
+Queries: TypeAlias = "Workload | str | Path | npt.ArrayLike | sparray | spmatrix | LinearOperator"
 """A workload, its text form, or a matrix with one row per query."""
 
 FORMS = (
@@ -34,12 +36,19 @@ _SIMPLE: dict[str, Callable[[int], Workload]] = {
     "prefix": Prefix,
     "ranges": Ranges,
 }
+_NAMES = (*_SIMPLE, "marginals", "allmarginals", "parity", "random")
 
 
 def workload(source: Queries) -> Workload:
-    """A workload from its text form, a NumPy array, a SciPy sparse matrix or linear operator."""
+    """A workload from its text form, a NumPy array, a SciPy sparse matrix or linear operator.
+
+    A `pathlib.Path` is a file that holds a matrix (.npy, .npz, .mtx or .csv); text never is, since
+    plan files hold text that anybody may have written.
+    """
     if isinstance(source, Workload):
         return check_domain(source)
+    if isinstance(source, Path):
+        return check_domain(Explicit(read_matrix(source)))
     if isinstance(source, str):
         return check_domain(_Parser(source).parse())
     if hasattr(source, "matmat") and hasattr(source, "rmatmat"):
@@ -136,7 +145,8 @@ class _Parser:
         except ValueError as error:
             if isinstance(error, NoisewrightError):
                 raise
-        raise self._error(f"has the unknown part {token!r}")
+        meaning = "" if name in _NAMES else meant(name, _NAMES)
+        raise self._error(f"has the unknown part {token!r}", meaning)
 
     def _parity(self, bits: str, degree: str) -> Parity:
         if degree.startswith("<="):
@@ -168,5 +178,5 @@ class _Parser:
         except ValueError:
             raise self._error(f"has the weight {text!r}, which is not a number") from None
 
-    def _error(self, rule: str) -> InvalidParameter:
-        return InvalidParameter("workload", self.text, rule, f"write it as {FORMS}")
+    def _error(self, rule: str, meaning: str = "") -> InvalidParameter:
+        return InvalidParameter("workload", self.text, rule, f"{meaning}write it as {FORMS}")

@@ -1,0 +1,1 @@
+"""What was spent on whom, for ever: datasets with budgets, and releases that take from them."""

@@ -1,0 +1,265 @@
+"""The ledger as people use it: datasets with budgets, releases that reserve and commit."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noisewright import __version__
+from noisewright.display import Shown
+from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
+from noisewright.ledger.entries import (
+    FORMAT_VERSION,
+    Committed,
+    Created,
+    Noise,
+    Opened,
+    Reserved,
+    check_noise,
+    next_line,
+)
+from noisewright.ledger.history import Account, History
+from noisewright.ledger.refusals import does_not_fit, released_before
+from noisewright.ledger.stores import Store, store_at
+from noisewright.planning.spending import Again, Cost, LedgerNote
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.filters import STATEMENTS, RuleName, limits_of
+
+_LARGEST_KEPT = 2**28  # bytes of a release that a ledger keeps
+_CLOCKS_DIFFER = timedelta(seconds=60)
+
+
+class Ledger(Shown):
+    """Budgets of datasets, and every release that took from them.
+
+    `location` is a file (SQLite) or an address `postgresql://…`. A dataset stands for people: all
+    files and versions with the same people in them share its one budget. NAME@VERSION declares
+    which version a release reads.
+    """
+
+    def __init__(self, location: str | Path) -> None:
+        self._store: Store = store_at(str(location))
+
+    @property
+    def where(self) -> str:
+        """The location, without a password."""
+        return self._store.where
+
+    # --- datasets -------------------------------------------------------------------------------
+
+    def create(
+        self,
+        dataset: str,
+        budget: Privacy,
+        *,
+        rule: RuleName | None = None,
+        pure: float = 0.0,
+        aside: float = 0.0,
+    ) -> Account:
+        """Add a dataset with its budget; the ledger itself is made where there is none.
+
+        Rules: "gaussian" (for ε at δ) adds up squares of sensitivity/σ, "zcdp" adds up ρ, "sum"
+        adds up ε. `pure` keeps that much of ε for pure releases, `aside` that much of δ for
+        promises (ε, δ). All of it is fixed for good: limits that follow answers would be no limits.
+        """
+        name, version = split_dataset(dataset)
+        if version:
+            raise InvalidParameter("dataset", dataset, "has a version", "versions share one budget")
+        limits = limits_of(budget, rule, pure, aside)
+        with self._store.writing(new=True) as writer:
+            lines = writer.lines()
+            if not lines:
+                opened = Opened(
+                    time=_now(), ledger=secrets.token_hex(16),
+                    format_version=FORMAT_VERSION, version=__version__,
+                )  # fmt: skip
+                lines = [next_line(None, opened)]
+                writer.append(lines[0])
+            history = History(lines, self.where)
+            if name in history.accounts:
+                raise InvalidParameter(
+                    "dataset", name, "is in this ledger already",
+                    "one name is one budget, for good; nothing was changed",
+                )  # fmt: skip
+            time = self._time_after(history)
+            entry = Created(time=time, dataset=name, budget=dict(budget.to_dict()), limits=limits)
+            writer.append(next_line(history.last, entry))
+        return Account(entry)
+
+    def history(self) -> History:
+        """All entries, checked and added up."""
+        return History(self._store.lines(), self.where)
+
+    def account(self, dataset: str) -> Account:
+        """The account of a dataset: budget, releases, what is used."""
+        return self.history().account(split_dataset(dataset)[0])
+
+    # --- releases -------------------------------------------------------------------------------
+
+    def check(self, dataset: str, cost: Cost, again: Again = "refuse") -> None:
+        """Refuse what could not be reserved now; nothing is spent."""
+        history = self.history()
+        self._admitted(history, dataset, cost, again)
+        self._time_after(history)
+
+    def reserve(self, dataset: str, cost: Cost, again: Again = "refuse") -> Reservation:
+        """Spend the cost, for good, before any noise is drawn; refused where it does not fit."""
+        with self._store.writing() as writer:
+            history = History(writer.lines(), self.where)
+            entry = self._admitted(history, dataset, cost, again)
+            line = next_line(history.last, entry)
+            writer.append(line)
+        account = history.account(entry.dataset)
+        rule = account.created.limits.rule
+        note = LedgerNote(
+            history.identity, entry.dataset, entry.version, line.number, line.hash, STATEMENTS[rule]
+        )
+        return Reservation(self, entry.release, note)
+
+    def stored(self, dataset: str, plan: str) -> bytes | None:
+        """The latest finished release of a plan from a dataset, as it was kept; None for none."""
+        name, version = split_dataset(dataset)
+        account = self.account(name)
+        for spent in reversed(account.releases):
+            done = spent.committed
+            same = (spent.reserved.plan, spent.reserved.version) == (plan, version)
+            if same and done is not None and done.content is not None:
+                return self._kept(done.content)
+        return None
+
+    def check_store(self) -> None:
+        """Refuse a ledger whose kept releases or pages are damaged; `history` checks entries."""
+        fault = self._store.faults()
+        if fault is not None:
+            raise FileFormatError(f"{self.where}: the store is damaged ({fault})")
+        for _, entry in self.history().entries:
+            if isinstance(entry, Committed) and entry.content is not None:
+                self._kept(entry.content)
+
+    def verify(self, *checkpoints: str | Path) -> History:
+        """The history, if all of it is sound and goes on from every checkpoint given.
+
+        `checkpoints` are exports, or records beside answers, which name entries too.
+        """
+        from noisewright.ledger.checkpoints import verify
+
+        return verify(self, *checkpoints)
+
+    def export(self, path: str | Path) -> dict[str, Any]:
+        """Write a checkpoint: kept elsewhere, it shows a lost tail or an old copy put back."""
+        from noisewright.files import write_text
+        from noisewright.ledger.checkpoints import checkpoint
+
+        document = checkpoint(self.history())
+        encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
+        write_text(path, encoded.decode() + "\n")
+        return document
+
+    def show(self, dataset: str, delta: float | None = None) -> dict[str, Any]:
+        """How a dataset stands: budget, spent, left, entries."""
+        from noisewright.ledger.standing import standing
+
+        return standing(self.account(dataset), delta)
+
+    def _kept(self, digest: str) -> bytes:
+        content = self._store.content(digest)
+        if content is None or _digest(content) != digest:
+            raise FileFormatError(
+                f"{self.where}: a release that it keeps is missing or was changed;"
+                " put back a copy that `ledger verify` accepts"
+            )
+        return content
+
+    def _admitted(self, history: History, dataset: str, cost: Cost, again: Again) -> Reserved:
+        """The entry of a reservation that keeps all rules."""
+        name, version = split_dataset(dataset)
+        account = history.account(name)
+        relation = account.created.privacy.neighbours
+        if cost.spend.neighbours != relation:
+            raise InvalidParameter(
+                "neighbours", cost.spend.neighbours, f"is not the dataset's relation, {relation}",
+                f"plan for {relation}; nothing was spent",
+            )  # fmt: skip
+        before = account.earlier(cost.plan, version)
+        if before is not None and again != "spend":
+            raise released_before(account, before, again)
+        noise = tuple(msgspec.convert(drawn, Noise) for drawn in cost.noise)
+        if not check_noise(cost.spend, noise):
+            raise InvalidParameter("noise", len(noise), "is not what the plan spends", "plan again")
+        entry = Reserved(
+            time=self._time_after(history), dataset=name, version=version,
+            release=secrets.token_hex(8), spend=cost.spend, noise=noise,
+            plan=cost.plan, title=cost.title[:500],
+        )  # fmt: skip
+        if account.created.limits.used_by(cost.spend, account.used) is None:
+            raise does_not_fit(account, cost)
+        return entry
+
+    def _commit(self, identity: str, content: bytes | None) -> None:
+        kept = content is not None and len(content) <= _LARGEST_KEPT
+        digest = _digest(content) if content is not None and kept else None
+        with self._store.writing() as writer:
+            history = History(writer.lines(), self.where)
+            spent = history.release(identity)
+            if spent is None or spent.committed is not None:
+                raise NoisewrightError(
+                    f"{self.where}: the reservation {identity} is not there or is over; an older"
+                    " copy of the ledger was put back, perhaps: do not publish these answers"
+                )
+            entry = Committed(time=self._time_after(history), release=identity, content=digest)
+            line = next_line(history.last, entry)
+            writer.append(line, content=content if kept else None, digest=digest or "")
+
+    def _time_after(self, history: History) -> str:
+        """The time now, which must not lie before what the ledger has seen."""
+        now = _now()
+        if now >= history.time:
+            return now
+        if datetime.fromisoformat(history.time) - datetime.fromisoformat(now) <= _CLOCKS_DIFFER:
+            return history.time
+        raise NoisewrightError(
+            f"{self.where}: the clock says {now}, before the last entry at {history.time};"
+            " set the clock; nothing was spent"
+        )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("at", self.where)]
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Budget that is spent, for a release that is not finished yet."""
+
+    ledger: Ledger
+    identity: str
+    note: LedgerNote
+
+    def commit(self, content: bytes | None = None) -> None:
+        """Say that the release is finished, and keep it, so that it need never be bought again."""
+        self.ledger._commit(self.identity, content)
+
+
+def split_dataset(dataset: str) -> tuple[str, str]:
+    """NAME or NAME@VERSION."""
+    name, _, version = dataset.partition("@")
+    for text in (name, version):
+        if len(text) > 100 or not text.isprintable() or text != text.strip():
+            raise InvalidParameter("dataset", dataset, "must be printable text of 100 characters")
+    if not name:
+        raise InvalidParameter("dataset", dataset, "must have a name", "NAME or NAME@VERSION")
+    return name, version
+
+
+def _digest(content: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

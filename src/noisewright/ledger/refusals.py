@@ -1,0 +1,110 @@
+"""What a ledger says when it refuses: what is left, and what would be admitted instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import floor, log10
+
+from noisewright.errors import BudgetExceeded, ReleasedBefore
+from noisewright.ledger.history import Account, Spent
+from noisewright.planning.spending import Again, Cost
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.filters import Amounts, Limits
+from noisewright.privacy.gaussian import gaussian_epsilon, gaussian_ratio
+from noisewright.privacy.rounding import float_below, root_below
+
+_DIGITS = 4  # a budget that people type again
+_CRUMBS = 10**6  # what is left counts as nothing below this part of the whole
+_DELTA = 1e-9  # where neither a plan nor a dataset names one
+
+
+def largest_fitting(limits: Limits, used: Amounts, like: Privacy) -> Privacy | None:
+    """The largest budget of a plan of the same kind that is admitted, rounded down; None for none.
+
+    Gaussian noise is meant for ρ and for (ε, δ), Laplace noise for pure ε: what plans draw.
+    """
+    left, whole = limits.left(used), limits.amounts
+    if all(rest * _CRUMBS <= total for rest, total in zip(left[:2], whole[:2], strict=True)):
+        return None
+    if like.kind == "pure":
+        epsilon = rounded_down(limits.largest_pure(used))
+        return Privacy(epsilon, neighbours=like.neighbours) if epsilon else None
+    ratio = limits.largest_ratio(used)
+    if not ratio:
+        return None
+    if like.rho is not None:
+        rho = rounded_down(
+            float_below(Fraction(ratio) ** 2 / 2),
+            lambda rho: root_below(2 * Fraction(rho)) <= ratio,
+        )
+        return Privacy(rho=rho, delta=like.delta, neighbours=like.neighbours) if rho else None
+    delta = like.delta or _DELTA
+    epsilon = rounded_down(
+        gaussian_epsilon(delta, ratio), lambda epsilon: gaussian_ratio(epsilon, delta) <= ratio
+    )
+    return Privacy(epsilon, delta, neighbours=like.neighbours) if epsilon else None
+
+
+def rounded_down(value: float, fits: Callable[[float], bool] = lambda _: False) -> float:
+    """A number of few digits that is not above `value`, or fits though it is; 0 for a tiny one."""
+    if value < 1e-12:
+        return 0.0
+    nearest = float(f"{value:.{_DIGITS - 1}e}")
+    if fits(nearest):
+        return nearest
+    place = floor(log10(value)) - _DIGITS + 1
+    digits = floor(value / 10.0**place)
+    rounded = float(f"{digits}e{place}")
+    return rounded if rounded <= value else float(f"{digits - 1}e{place}")
+
+
+def amount(privacy: Privacy) -> str:
+    """A budget without its neighbours, as people write it."""
+    if privacy.rho is not None:
+        return f"ρ = {privacy.rho:.4g}"
+    text = f"ε = {privacy.epsilon:.4g}"
+    return text if privacy.delta is None else f"{text} at δ = {privacy.delta:g}"
+
+
+def options(privacy: Privacy) -> str:
+    """A budget as a command takes it."""
+    names = ("epsilon", "delta", "rho")
+    given = [(name, getattr(privacy, name)) for name in names]
+    return " ".join(f"--{name} {value:g}" for name, value in given if value is not None)
+
+
+def does_not_fit(account: Account, cost: Cost) -> BudgetExceeded:
+    """A release that would take too much."""
+    limits = account.created.limits
+    fits = largest_fitting(limits, account.used, cost.privacy)
+    start = (
+        f"the release ({amount(cost.privacy)}) does not fit what is left of dataset"
+        f" {account.name!r} ({amount(account.created.privacy)} in all)"
+    )
+    if fits is not None:
+        rest = f"a plan with {options(fits)} would fit"
+    elif limits.rule == "sum" and cost.privacy.kind != "pure":
+        left = limits.left(account.used).pure
+        rest = f"its rule adds up pure ε, of which {float(left):.4g} is left: plan with pure ε"
+    else:
+        rest = "nothing of this kind is left"
+    return BudgetExceeded(f"{start}: {rest}; nothing was spent", fits)
+
+
+def released_before(account: Account, before: Spent, again: Again) -> ReleasedBefore:
+    """A plan that was released before."""
+    version = f"@{before.reserved.version}" if before.reserved.version else ""
+    start = (
+        f"this plan was released from {account.name}{version} before"
+        f" (entry {before.number}, {before.reserved.time[:19]} UTC)"
+    )
+    if again == "stored":
+        lost = "never finished: its answers are lost and its budget is spent"
+        rest = lost if before.committed is None else "its answers are not kept by the ledger"
+        return ReleasedBefore(f"{start}, and {rest}; --again spend buys fresh noise")
+    rest = (
+        "--again stored gives those answers at no cost, --again spend buys fresh noise, and"
+        f" {account.name}@VERSION declares that the data are others"
+    )
+    return ReleasedBefore(f"{start}; nothing was spent: {rest}")

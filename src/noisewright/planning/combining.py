@@ -1,0 +1,79 @@
+"""Two releases of the same table as one, better than either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from noisewright.central.combined import Combined
+from noisewright.central.mechanism import Measurement
+from noisewright.central.problem import Proposal
+from noisewright.domain.schema import load_yaml
+from noisewright.errors import InvalidParameter
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.further import Further, further_answers
+from noisewright.planning.release import Release
+from noisewright.workload import Workload, stack
+from noisewright.workload.spec import Questions, questions
+
+_JOIN = "+"
+
+
+def combine(first: Release, second: Release, queries: Further | None = None) -> Release:
+    """One release from two of the same table: answers weighed by the inverse of their covariance.
+
+    It answers what either was asked, or `queries`; its spending is both of theirs. That the two are
+    of the same people is the caller's word; that they are of the same schema, neighbours and of
+    different noise is checked.
+    """
+    plans = [release.plan for release in (first, second)]
+    mine, theirs = plans
+    if not isinstance(mine, CentralPlan) or not isinstance(theirs, CentralPlan):
+        raise InvalidParameter("release", "estimates", "are merged as aggregates", "merge those")
+    if mine.domain != theirs.domain or mine.sizes != theirs.sizes:
+        raise InvalidParameter(
+            "releases",
+            mine.workload.brief(),
+            "are over different schemas",
+            "combine like with like",
+        )
+    names = [set((r.identity or "").split(_JOIN)) for r in (first, second)]
+    if names[0] & names[1] or "" in names[0] | names[1]:
+        raise InvalidParameter(
+            "releases",
+            first.identity,
+            "share a measurement: the same noise twice tells nothing new",
+            "ask one of them more with release.answer",
+        )
+    method = Combined(mine.method, theirs.method)
+    plan = replace(
+        mine,
+        workload=_both(mine, theirs),
+        mechanism=f"{mine.mechanism} and {theirs.mechanism}",
+        proposal=Proposal(
+            method, None, None, "none", "two releases combined", mine.privacy.neighbours
+        ),
+        seconds=0.0,
+        known_accuracy=None,
+    )
+    measurement = Measurement(parts=(first.measurement, second.measurement))
+    identity = _JOIN.join(sorted(names[0] | names[1]))
+    time = max(first.time or "", second.time or "") or None
+    whole = replace(
+        first, plan=plan, measurement=measurement, steps=(), identity=identity, time=time
+    )
+    return whole if queries is None else further_answers(whole, queries)
+
+
+def _both(first: CentralPlan, second: CentralPlan) -> Workload:
+    """What either was asked, each table once."""
+    mine, theirs = first.workload, second.workload
+    if isinstance(mine, Questions) and isinstance(theirs, Questions):
+        asked = [load_yaml(one.spec) for one in (mine, theirs)]
+        lists: list[Any] = [one["queries"] for one in asked if isinstance(one, Mapping)]
+        merged = [*lists[0], *(query for query in lists[1] if query not in lists[0])]
+        return questions({"queries": merged}, mine.domain)
+    if mine.text() == theirs.text():
+        return mine
+    return stack([mine, theirs])

@@ -1,0 +1,242 @@
+"""Answers as tidy tables: one row per answer, one typed column per attribute.
+
+Numbers and dates are given by the bounds of their cells (`age_from`, `age_to`), categories by their
+values, truths as truths. A missing value in such a column means that the answer is not about the
+attribute, or about people outside its declared cells; the text of the query tells which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright.domain import Boolean, Categorical, Domain
+from noisewright.domain.attribute import Attribute
+from noisewright.domain.ordered import Ordered
+from noisewright.errors import InvalidParameter
+from noisewright.files import write_table
+from noisewright.planning.plan import ReleasedTable
+from noisewright.workload.atoms import Ranges
+from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import Column
+from noisewright.workload.table_axes import Axis
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+FIGURES = ("answer", "std_error", "lower", "upper", "lower_all", "upper_all")
+UNBIASED = ("unbiased", "unbiased_std_error")
+_OWN = ("table", "statistic", "quantile", "query", *FIGURES, *UNBIASED)
+_MOST_ENTRIES = 2**26
+"""Rows × columns of attributes that are spelt out; larger releases have the text alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """Answers as a frame of any library; `pivot` spreads one attribute over the columns."""
+
+    name: str
+    arrow: pa.Table
+    axes: tuple[Axis, ...] = ()
+
+    def to_arrow(self) -> pa.Table:
+        """The answers as an Arrow table."""
+        return self.arrow
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The answers as a pandas frame."""
+        frame: pd.DataFrame = self.arrow.to_pandas()
+        return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """The answers as a polars frame."""
+        import polars as pl
+
+        frame = pl.from_arrow(self.arrow)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def write(self, path: str | Path, *, excel: bool = False) -> None:
+        """Write the table alone: CSV, or Parquet by suffix. Releases keep their own record."""
+        write_table(path, self.arrow, excel=excel)
+
+    def pivot(self, across: str | None = None, values: str = "answer") -> AnswerTable:
+        """One column per value of `across` (by default the last attribute), filled with `values`.
+
+        `values` is any column of figures: answer, std_error, lower, upper, …
+        """
+        import pyarrow as pa
+
+        if len(self.axes) < 1 or values not in (*FIGURES, *UNBIASED):
+            rule = "must be a column of figures in a table over attributes"
+            raise InvalidParameter("values", values, rule, f"choose one of {', '.join(FIGURES)}")
+        names = [axis.name for axis in self.axes]
+        if across is not None and across not in names:
+            raise InvalidParameter(
+                "across", across, "is no attribute of the table", f"choose one of {names}"
+            )
+        place = len(names) - 1 if across is None else names.index(across)
+        lengths = [axis_length(axis) for axis in self.axes]
+        rows = np.moveaxis(np.arange(prod(lengths)).reshape(lengths), place, -1)
+        rows = rows.reshape(-1, lengths[place])
+        kept = [n for n in self.arrow.column_names if n not in (*_OWN, *self._spread(place))]
+        columns = {name: self.arrow[name].take(pa.array(rows[:, 0])) for name in kept}
+        for label, chosen in zip(axis_labels(self.axes[place]), rows.T, strict=True):
+            columns[label if label not in columns else f"{names[place]} {label}"] = self.arrow[
+                values
+            ].take(pa.array(chosen))
+        return AnswerTable(self.name, pa.table(columns))
+
+    def _spread(self, place: int) -> tuple[str, ...]:
+        name = _free(self.axes[place].name)
+        return name, f"{name}_from", f"{name}_to"
+
+    def __len__(self) -> int:
+        return int(self.arrow.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<AnswerTable {self.name!r}: {len(self):,} rows>"
+
+    def _repr_html_(self) -> str:
+        return str(self.to_pandas().head(40).to_html(index=False))
+
+
+def axis_labels(axis: Axis) -> list[str]:
+    """What every answer along an axis is about, short."""
+    if axis.kind == "cumulative":
+        return [f"up to {label}" for label in axis.labels]
+    if axis.kind == "range":
+        return [f"{axis.labels[a]} to {axis.labels[b]}" for a, b in _spans(axis)]
+    return list(axis.labels)
+
+
+def axis_length(axis: Axis) -> int:
+    """How many answers there are along an axis."""
+    count = len(axis.labels)
+    return count * (count + 1) // 2 if axis.kind == "range" else count
+
+
+def tidy(
+    tables: Sequence[ReleasedTable],
+    labels: Sequence[str],
+    domain: Domain | None,
+    column: Column,
+    unbiased: Column | None = None,
+) -> pa.Table:
+    """All answers as one table; `unbiased` is given where `column` was changed after the noise."""
+    import pyarrow as pa
+
+    lengths = [table.queries for table in tables]
+    told = (
+        np.repeat([t.name for t in tables], lengths),
+        np.repeat([t.says for t in tables], lengths),
+    )
+    figures = (column.answers, column.std, *column.each, *column.all)
+    beside = () if unbiased is None else (unbiased.answers, unbiased.std)
+    return pa.table(
+        {
+            "table": pa.array(told[0], type=pa.string()).dictionary_encode(),
+            "statistic": pa.array(told[1], type=pa.string()).dictionary_encode(),
+            **_attribute_columns(tables, domain),
+            "query": pa.array(labels, type=pa.string()),
+            **{n: _with_gaps(v) for n, v in zip(FIGURES, figures, strict=True)},
+            **{n: _with_gaps(v) for n, v in zip(UNBIASED, beside, strict=False)},
+        }
+    )
+
+
+def _with_gaps(values: FloatArray) -> pa.Array:
+    """What is left out or unknown as missing values."""
+    import pyarrow as pa
+
+    return pa.array(values, mask=np.isnan(values))
+
+
+def _attribute_columns(
+    tables: Sequence[ReleasedTable], domain: Domain | None
+) -> dict[str, pa.ChunkedArray]:
+    """One typed column (two for ordered attributes) per attribute that a table is over."""
+    import pyarrow as pa
+
+    if domain is None:
+        return {}
+    typed = [[_typed(domain, axis) for axis in table.axes] for table in tables]
+    kinds = {n: a.type for columns in typed for column in columns for n, a in column.items()}
+    if len(kinds) * sum(table.queries for table in tables) > _MOST_ENTRIES:
+        return {}
+    chunks: dict[str, list[pa.Array]] = {name: [] for name in _in_order(kinds, domain)}
+    for table, columns in zip(tables, typed, strict=True):
+        own: dict[str, pa.Array] = {}
+        shape = [axis_length(axis) for axis in table.axes]
+        for k, column in enumerate(columns):
+            places = np.broadcast_to(
+                np.arange(shape[k]).reshape([-1 if i == k else 1 for i in range(len(shape))]), shape
+            )
+            own |= {name: array.take(pa.array(places.ravel())) for name, array in column.items()}
+        for name, parts in chunks.items():
+            parts.append(own[name] if name in own else pa.nulls(table.queries, kinds[name]))
+    return {name: pa.chunked_array(parts, kinds[name]) for name, parts in chunks.items()}
+
+
+def _in_order(names: Any, domain: Domain) -> list[str]:
+    """Columns in the order of the schema, levels behind their attribute, quantiles last."""
+    order: list[str] = []
+    for attribute in domain:
+        for name in (attribute.name, *(level.name for level in attribute.coarser)):
+            free = _free(name)
+            order += [n for n in (free, f"{free}_from", f"{free}_to") if n in names]
+    return list(dict.fromkeys([*order, *names]))
+
+
+def _free(name: str) -> str:
+    return f"{name}_" if name in _OWN else name
+
+
+def _typed(domain: Domain, axis: Axis) -> dict[str, pa.Array]:
+    """The columns of one axis, with one value per answer along it."""
+    import pyarrow as pa
+
+    if axis.kind == "query":
+        return {"quantile": pa.array([float(label) for label in axis.labels])}
+    position, level = domain.find(axis.name)
+    attribute: Attribute = domain.attributes[position]
+    name = _free(axis.name)
+    if level is not None:
+        return {name: pa.array(level.labels, pa.string())}
+    if isinstance(attribute, Ordered):
+        return _bounds(name, attribute, axis)
+    if isinstance(attribute, Boolean):
+        values: Sequence[object] = [attribute.representative(k) for k in range(attribute.size)]
+        return {name: pa.array(values, pa.bool_())}
+    assert isinstance(attribute, Categorical)
+    whole = attribute.storage == "number" and not attribute.has_other
+    return {name: pa.array(attribute.values if whole else attribute.labels)}
+
+
+def _bounds(name: str, attribute: Ordered, axis: Axis) -> dict[str, pa.Array]:
+    """The first and last value of every cell, or of every run of cells, along an axis."""
+    import pyarrow as pa
+
+    cells: list[tuple[Any, Any]] = [*attribute.spans]
+    cells += [(None, None)] * (attribute.size - len(cells))  # people without a declared cell
+    if axis.kind == "cumulative":
+        ends = [(cells[0][0] if last is not None else None, last) for _, last in cells]
+    elif axis.kind == "range":
+        runs = [(cells[a], cells[b]) for a, b in _spans(axis)]
+        ends = [(a[0] if b[1] is not None else None, b[1]) for a, b in runs]
+    else:
+        ends = cells
+    first, last = zip(*ends, strict=True)
+    return {f"{name}_from": pa.array(first), f"{name}_to": pa.array(last)}
+
+
+def _spans(axis: Axis) -> list[tuple[int, int]]:
+    ranges = Ranges(len(axis.labels))
+    return [ranges.span(row) for row in range(ranges.queries)]

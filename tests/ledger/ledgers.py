@@ -1,0 +1,34 @@
+"""Ledgers and costs that the tests of this room share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from noisewright.ledger.book import Ledger
+from noisewright.planning.spending import Cost
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.spend import Gaussian, Laplace, Loss, Promise, Spend
+
+
+def cost(*losses: Loss, plan: str = "plan", privacy: Privacy | None = None) -> Cost:
+    """What a release of these losses costs."""
+    spend = Spend("add-remove", losses)
+    if privacy is None:
+        gaussian = any(isinstance(loss, Gaussian) for loss in losses)
+        privacy = Privacy(rho=1.0) if gaussian else Privacy(epsilon=1.0)
+    return Cost(spend, privacy, plan, "a table")
+
+
+def rho(amount: float) -> Gaussian:
+    """Gaussian noise that keeps ρ."""
+    return Gaussian((2 * amount) ** 0.5 * (1 - 1e-12))
+
+
+def ledger(tmp_path: Path, budget: Privacy, name: str = "people", **options: float) -> Ledger:
+    """A fresh ledger with one dataset."""
+    book = Ledger(tmp_path / "budget.db")
+    book.create(name, budget, **options)
+    return book
+
+
+__all__ = ["Gaussian", "Laplace", "Promise", "cost", "ledger", "rho"]

@@ -1,0 +1,114 @@
+"""Bounds found without looking: close to the data's own, and paid for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import noisewright as nw
+from noisewright.cli import main
+from noisewright.errors import InvalidParameter, NoisewrightError
+
+N = 20_000
+RNG = np.random.default_rng(6)
+PEOPLE = pa.table(
+    {
+        "age": RNG.normal(45, 12, N),
+        "income": RNG.lognormal(10, 0.6, N),
+        "debt": -RNG.exponential(500, N),
+        "town": RNG.choice(["A", "B"], N),
+    }
+)
+
+
+def test_bounds_hold_the_data_and_little_else() -> None:
+    """At ε = 3 for a column of 20,000 people noise is far below what is tested."""
+    search = nw.find_bounds(PEOPLE, ["age", "income", "debt", "town"], nw.Privacy(epsilon=12))
+    for found in search.columns[:3]:
+        values = PEOPLE[found.name].to_numpy()
+        assert ((values < found.lower) | (values > found.upper)).mean() < 0.01
+        width, own = found.upper - found.lower, values.max() - values.min()
+        assert width < 1.6 * max(own, np.abs(values).max())
+        assert found.quartiles[1] == pytest.approx(np.median(values), rel=0.15)
+        assert found.people == pytest.approx(N, rel=0.01)
+    assert search.columns[0].lower == 0
+    assert search.columns[2].upper == 0
+    assert search.columns[3].lower is None  # no numbers, told by noisy counts alone
+    assert search.domain().names == ("age", "income", "debt")
+    search.domain().require_reviewed()
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [nw.Privacy(epsilon=0.1), nw.Privacy(rho=0.01), nw.Privacy(epsilon=0.5, delta=1e-9),
+     nw.Privacy(epsilon=1, neighbours="replace-one")],
+    ids=lambda p: p.text(),
+)  # fmt: skip
+def test_no_more_than_the_budget_is_spent(privacy: nw.Privacy) -> None:
+    search = nw.find_bounds(PEOPLE, ["age", "income"], privacy)
+    assert len(search.releases) == 4
+    spent = search.spend.promise(privacy.delta)
+    name = "rho" if privacy.rho is not None else "epsilon"
+    assert 0.98 * getattr(privacy, name) < getattr(spent, name) <= getattr(privacy, name)
+    assert search.record()["privacy"] == privacy.to_dict()
+
+
+def test_one_person_is_one_count_of_every_measurement() -> None:
+    """Neighbours differ in one cell of each histogram by one, missing values included."""
+    from noisewright.planning.found_bounds import _OCTAVES, _histogram
+    from noisewright.tables.counter import DuckDBCounter
+
+    signed = np.concatenate([-_OCTAVES[:0:-1], _OCTAVES])
+    for value in (0.0, -3.0, 1e300, float("nan"), None, -0.0):
+        one = pa.table({"x": pa.array([value], pa.float64())})
+        assert _histogram(one, "x", signed, DuckDBCounter()).sum() == 1
+
+
+def test_the_command_writes_a_schema_and_its_record(tmp_path: Path, monkeypatch) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(PEOPLE, "people.parquet")
+    arguments = ["bounds", "people.parquet", "--epsilon", "2"]
+    done = CliRunner().invoke(main, [*arguments, "--column", "income", "-o", "s.yaml"])
+    assert done.exit_code == 0, done.output
+    schema = nw.Domain.from_yaml("s.yaml")
+    assert schema["income"].outside == "clip"
+    assert json.loads(Path("s.yaml.meta.json").read_text())["privacy"]["epsilon"] == 2
+    done = CliRunner().invoke(main, [*arguments, "--all-columns", "--json"])
+    told = json.loads(done.output)
+    assert [column["name"] for column in told["columns"]] == PEOPLE.column_names
+    merged = ["--column", "age", "--schema", "s.yaml", "-o", "both.yaml"]
+    assert CliRunner().invoke(main, [*arguments, *merged]).exit_code == 0
+    assert nw.Domain.from_yaml("both.yaml").names == ("income", "age")
+    assert CliRunner().invoke(main, arguments).exit_code == 2
+
+
+def test_columns_that_do_not_exist_are_refused_before_anything_is_spent() -> None:
+    with pytest.raises(InvalidParameter, match="each once"):
+        nw.find_bounds(PEOPLE, ["age", "age"], nw.Privacy(epsilon=1))
+    with pytest.raises(NoisewrightError):
+        nw.find_bounds(PEOPLE, ["zork"], nw.Privacy(epsilon=1))
+
+
+def test_a_ledger_is_asked_once_for_a_whole_search(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({"a": rng.uniform(0, 100, 5000), "b": rng.uniform(0, 1e6, 5000)})
+    ledger = nw.Ledger(tmp_path / "budget.db")
+    ledger.create("people", nw.Privacy(epsilon=2.0))
+    own = {"ledger": ledger, "dataset": "people"}
+    found = nw.find_bounds(table, ["a", "b"], nw.Privacy(epsilon=2.0), **own)
+    (spent,) = ledger.account("people").releases
+    assert spent.reserved.spend == found.spend
+    assert found.record()["ledger"]["recorded"]
+    first, second = found.columns
+    assert first.upper < 1000 < second.upper
+    for again in ("refuse", "stored", "spend"):  # seen before, not kept, or beyond the budget
+        with pytest.raises(nw.NoisewrightError):
+            nw.find_bounds(table, ["a", "b"], nw.Privacy(epsilon=2.0), again=again, **own)
+    assert len(ledger.account("people").releases) == 1
