@@ -1,0 +1,1 @@
+"""The collector: a service to which people's own devices send private reports."""

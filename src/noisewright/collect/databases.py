@@ -1,0 +1,224 @@
+"""Two databases behind one way to speak to them: SQLite in one file, and PostgreSQL.
+
+Both hold a transaction on the disk before they say that it is done. One thread uses a connection.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.files import PRIVATE
+
+if TYPE_CHECKING:
+    import psycopg
+
+Row = tuple[Any, ...]
+
+_SHARD_CLASS = 0x6E77  # the class of our advisory locks
+_MOST_SHARDS = 256
+_WAIT_SECONDS = 5
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS campaigns (
+  number INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, terms BYTES NOT NULL, plan BYTES NOT NULL,
+  salt BYTES NOT NULL, closed INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS reports (
+  campaign INTEGER NOT NULL, round TEXT NOT NULL, name BYTES NOT NULL, report BYTES,
+  PRIMARY KEY (campaign, round, name)) NO_ORDER;
+CREATE TABLE IF NOT EXISTS tallies (
+  campaign INTEGER NOT NULL, round TEXT NOT NULL, shard INTEGER NOT NULL, chunk INTEGER NOT NULL,
+  counts BYTES NOT NULL, PRIMARY KEY (campaign, round, shard, chunk)) NO_ORDER;
+CREATE TABLE IF NOT EXISTS tokens (
+  campaign INTEGER NOT NULL, hash BYTES NOT NULL, burnt INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (campaign, hash)) NO_ORDER;
+CREATE TABLE IF NOT EXISTS admin_keys (hash BYTES PRIMARY KEY) NO_ORDER;
+"""
+"""What is kept. No table knows a time, an order of arrival or who sent anything."""
+
+
+class Unavailable(NoisewrightError):
+    """The database cannot be reached or written to just now; nothing of the transaction is kept."""
+
+
+class Database(ABC):
+    """One connection, opened when it is first needed and again after a failure."""
+
+    shard: int = 0
+    """Which part of the tallies this connection adds to: no other connection writes to it."""
+
+    @abstractmethod
+    def run(self, text: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run one statement with `?` for its values, inside a transaction; the rows it gives."""
+
+    @abstractmethod
+    @contextmanager
+    def transaction(self, *, writes: bool = True) -> Iterator[None]:
+        """All or nothing, and on the disk when the block is left; `Unavailable` otherwise."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+
+class Sqlite(Database):
+    """A file in write-ahead mode. Writers of all processes wait for one lock, none polls."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._connection: sqlite3.Connection | None = None
+        self._lock = -1
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            try:
+                if not self.path.exists():
+                    os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))
+                lock = self.path.with_name(self.path.name + ".lock")
+                self._lock = os.open(lock, os.O_CREAT | os.O_RDWR, PRIVATE)
+                connection = sqlite3.connect(
+                    self.path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+                )
+                with self._alone():
+                    connection.executescript(
+                        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA secure_delete=ON;"
+                        "PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=2000;"
+                        + TABLES.replace("BYTES", "BLOB").replace("NO_ORDER", "WITHOUT ROWID")
+                    )
+            except (sqlite3.Error, OSError) as error:
+                self.close()
+                raise Unavailable(f"the database cannot be opened ({_kind(error)})") from None
+            self._connection = connection
+        return self._connection
+
+    def run(self, text: str, values: Sequence[object] = ()) -> list[Row]:
+        return self._open().execute(text, tuple(values)).fetchall()
+
+    @contextmanager
+    def transaction(self, *, writes: bool = True) -> Iterator[None]:
+        connection = self._open()
+        try:
+            with self._alone(writes):
+                connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+                yield
+                connection.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            _quietly_rolled_back(connection)
+            if isinstance(error, sqlite3.DatabaseError) and not isinstance(
+                error, sqlite3.IntegrityError
+            ):
+                self.close()  # a full disk may have closed the transaction by itself
+            raise Unavailable(f"the database cannot be written ({_kind(error)})") from None
+        except BaseException:
+            _quietly_rolled_back(connection)
+            raise
+
+    @contextmanager
+    def _alone(self, writes: bool = True) -> Iterator[None]:
+        if not writes:
+            yield
+            return
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if self._lock >= 0:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            with suppress(sqlite3.Error):
+                # Pages of the log hold reports in the order in which they came.
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+class Postgres(Database):
+    """A server that many workers share, on one machine or several."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._connection: psycopg.Connection[Row] | None = None
+
+    def _open(self) -> psycopg.Connection[Row]:
+        import psycopg
+
+        if self._connection is None or self._connection.closed:
+            try:
+                connection = psycopg.connect(
+                    self.address, autocommit=True, connect_timeout=_WAIT_SECONDS
+                )
+                # A server may be set to acknowledge before the disk does; we never do.
+                connection.execute("SET synchronous_commit = on")
+                with connection.transaction():
+                    connection.execute("SELECT pg_advisory_xact_lock(%s, -1)", (_SHARD_CLASS,))
+                    connection.execute(TABLES.replace("BYTES", "BYTEA").replace("NO_ORDER", ""))
+                self.shard = _own_shard(connection)
+            except psycopg.Error as error:
+                raise Unavailable(f"the database cannot be reached ({_kind(error)})") from None
+            self._connection = connection
+        return self._connection
+
+    def run(self, text: str, values: Sequence[object] = ()) -> list[Row]:
+        cursor = self._open().execute(text.replace("?", "%s"), tuple(values))
+        return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def transaction(self, *, writes: bool = True) -> Iterator[None]:
+        import psycopg
+
+        connection = self._open()
+        try:
+            with connection.transaction():
+                yield
+        except psycopg.Error as error:
+            self.close()
+            raise Unavailable(f"the database cannot be written ({_kind(error)})") from None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            connection.close()
+
+
+def _own_shard(connection: psycopg.Connection[Row]) -> int:
+    """A part of the tallies that no other session holds, for as long as this session lives."""
+    for shard in range(_MOST_SHARDS):
+        row = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (_SHARD_CLASS, shard))
+        if (row.fetchone() or (False,))[0]:
+            return shard
+    raise Unavailable(f"more than {_MOST_SHARDS} workers write to the database at once")
+
+
+def open_database(address: str) -> Database:
+    """The database at an address: `postgresql://…`, or the path of a file."""
+    if address.startswith(("postgresql://", "postgres://")):
+        return Postgres(address)
+    if "://" in address:
+        raise InvalidParameter(
+            "database", address.split("://")[0] + "://…", "is of no kind that is known",
+            "give the path of a file, or postgresql://…",
+        )  # fmt: skip
+    return Sqlite(address)
+
+
+def _kind(error: BaseException) -> str:
+    """What kind of failure it was; messages of engines quote values."""
+    return type(error).__name__
+
+
+def _quietly_rolled_back(connection: sqlite3.Connection) -> None:
+    with suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

@@ -1,0 +1,151 @@
+"""What the routes share: one writer, one reader, campaigns and figures that are worked out once."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, TypeVar
+
+import msgspec
+
+from noisewright.collect.campaign import Campaign
+from noisewright.collect.databases import Unavailable, open_database
+from noisewright.collect.estimates import estimates
+from noisewright.collect.limits import RateLimit
+from noisewright.collect.store import Store, hashed
+from noisewright.collect.writer import Writer
+from noisewright.errors import InvalidParameter
+
+_Result = TypeVar("_Result")
+
+_FRESH_SECONDS = 1.0
+"""How long what the database says of names and keys is believed."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a worker runs."""
+
+    database: str
+    rate: float = 20.0
+    """Reports a second from one address; zero limits nobody."""
+    most_waiting: int = 2000
+    """Reports that may wait for the disk before others are asked to come back later."""
+
+    def open_store(self) -> Store:
+        """A connection of its own."""
+        return Store(open_database(self.database))
+
+
+@dataclass
+class Service:
+    """One worker's state. Nothing in it outlives the worker, so that any worker can go."""
+
+    settings: Settings
+    counters: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.settings.open_store, self.settings.most_waiting)
+        self.limit = RateLimit(self.settings.rate)
+        self._reader = self.settings.open_store()
+        self._reading = threading.Lock()
+        self._campaigns: dict[str, Campaign] = {}
+        self._names: tuple[float, dict[str, bool]] = (-inf, {})
+        self._keys: tuple[float, list[bytes]] = (-inf, [])
+        self._figures: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {}
+
+    async def start(self) -> None:
+        """Begin to take reports."""
+        self.writer.start()
+        # What the first report and the first look at the dashboard would otherwise wait for.
+        self._warm = asyncio.create_task(asyncio.to_thread(_import_lazily_used))
+
+    async def stop(self) -> None:
+        """Put all reports that were taken on the disk, then end."""
+        await self._warm
+        await self.writer.stop()
+        with self._reading:
+            self._reader.close()
+
+    async def read(self, work: Callable[[Store], _Result]) -> _Result:
+        """Run a piece of work on the reading connection, beside the event loop."""
+
+        def alone() -> _Result:
+            with self._reading:
+                try:
+                    return work(self._reader)
+                except Unavailable:
+                    # A server that restarted breaks a connection that nobody used meanwhile;
+                    # reading again on a new one does no harm.
+                    return work(self._reader)
+
+        return await asyncio.to_thread(alone)
+
+    async def campaign(self, name: str) -> Campaign | None:
+        """The campaign of a name, as it is now."""
+        then, names = self._names
+        now = time.monotonic()
+        if now - then >= _FRESH_SECONDS:
+            if names:
+                self._names = (now, names)  # one request asks, the others go on with what is known
+            listed = await self.read(lambda store: store.campaigns())
+            names = {each: closed for _, each, closed in listed}
+            self._names = (now, names)
+        if name not in names:
+            return None
+        known = self._campaigns.get(name)
+        if known is None or known.closed != names[name]:
+            known = await self.read(lambda store: store.campaign(name))
+            if known is None:
+                return None
+            self._campaigns[name] = known
+        return known
+
+    def forget(self) -> None:
+        """Ask the database again for what was just changed."""
+        self._names = (-inf, {})
+
+    async def is_admin(self, key: str) -> bool:
+        """Whether a key is one of ours, compared in constant time."""
+        then, keys = self._keys
+        if time.monotonic() - then >= _FRESH_SECONDS:
+            keys = await self.read(lambda store: store.admin_keys())
+            self._keys = (time.monotonic(), keys)
+        own = hashed(key)
+        return sum(hmac.compare_digest(own, each) for each in keys) > 0
+
+    async def figures(self, campaign: Campaign, round_name: str) -> dict[str, Any]:
+        """The dashboard's figures; worked out again only when reports have come."""
+
+        def work(store: Store) -> dict[str, Any]:
+            aggregate = store.aggregate(campaign, round_name)
+            stamp = (aggregate.people, tuple(aggregate.set_aside.values()), campaign.closed)
+            kept = self._figures.get((campaign.name, round_name))
+            if kept is None or kept[0] != stamp:
+                document = estimates(campaign, aggregate)
+                kept = (stamp, document)
+                self._figures[campaign.name, round_name] = kept
+            return {**kept[1], "rounds": store.rounds(campaign)}
+
+        return await self.read(work)
+
+
+def _import_lazily_used() -> None:
+    import pyarrow.compute
+    import scipy.stats
+
+    _ = pyarrow.compute, scipy.stats
+
+
+def check_round(campaign: Campaign, rounds: list[str], asked: str | None) -> str:
+    """The round that is asked for, by default the latest."""
+    if asked is None:
+        return rounds[-1] if rounds else ""
+    if asked not in rounds and (asked or campaign.terms.repetition.repeats):
+        raise InvalidParameter("round", "…", "is none in which reports came")
+    return asked

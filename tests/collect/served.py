@@ -1,0 +1,92 @@
+"""The collector as a process of its own, as people start it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import yaml
+
+from collect.collector import plan_bytes
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Served:
+    """A process, where it listens, and its admin key."""
+
+    def __init__(self, process: subprocess.Popen, address: str, log: Path) -> None:
+        self.process, self.address, self.log = process, address, log
+
+    @property
+    def key(self) -> str:
+        return re.search(r"admin key, shown once +(\S+)", self.log.read_text()).group(1)
+
+    @property
+    def workers(self) -> list[int]:
+        """Processes that the first one started."""
+        path = f"/proc/{self.process.pid}/task/{self.process.pid}/children"
+        return [int(pid) for pid in Path(path).read_text().split()]
+
+
+def started(folder: Path, plan: Path, *options: str, port: int | None = None) -> Served:
+    """A collector that answers requests."""
+    port, log = port or free_port(), folder / "served.log"
+    command = [sys.executable, "-m", "noisewright", "serve", str(plan), "--port", str(port)]
+    with log.open("a") as output:
+        process = subprocess.Popen(
+            [*command, *options],
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "NOISEWRIGHT_LOG": "INFO"},
+            start_new_session=True,
+        )
+    served = Served(process, f"http://127.0.0.1:{port}", log)
+    for _ in range(600):
+        try:
+            with urlopen(f"{served.address}/health", timeout=5) as answer:
+                if answer.status == 200:
+                    return served
+        except (URLError, OSError):
+            time.sleep(0.05)
+        if process.poll() is not None:
+            break
+    stop(served, signal.SIGKILL)
+    raise AssertionError(log.read_text())
+
+
+def stop(served: Served, how: signal.Signals = signal.SIGTERM) -> None:
+    """End the process and all its workers."""
+    if served.process.poll() is None:
+        os.killpg(served.process.pid, how)
+        served.process.wait(timeout=30)
+
+
+@contextmanager
+def serving(
+    folder: Path, *options: str, mechanism: str = "randomized-response", **terms: object
+) -> Iterator[Served]:
+    """A collector over a small campaign."""
+    plan, campaign = folder / "travel.nw", folder / "travel.yaml"
+    plan.write_bytes(plan_bytes(mechanism))
+    campaign.write_text(yaml.safe_dump({"title": "How do you travel?", **terms}))
+    served = started(folder, plan, "--campaign", str(campaign), "--rate", "0", *options)
+    try:
+        yield served
+    finally:
+        stop(served)

@@ -1,0 +1,145 @@
+"""Processes that are killed, disks that are full: what was acknowledged is there, once."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import signal
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from collect.collector import campaign, plan_bytes, running, submission
+from collect.served import free_port, started, stop
+from noisewright.collect.service import Settings
+
+
+class Sender(threading.Thread):
+    """Sends reports without end, each until it is acknowledged, as a device does."""
+
+    def __init__(self, port: int, report: bytes) -> None:
+        super().__init__(daemon=True)
+        self.port, self.report, self.ends = port, report, threading.Event()
+        self.acknowledged = 0
+
+    def run(self) -> None:
+        while not self.ends.is_set():
+            body = json.dumps(submission(self.report))
+            while not self._sent(body):
+                time.sleep(0.02)
+            self.acknowledged += 1
+
+    def _sent(self, body: str) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("POST", "/api/campaigns/travel/reports", body)
+            return connection.getresponse().status in (200, 201)
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+def kept(database: Path) -> tuple[int, int]:
+    """How many reports are counted, and how many are kept."""
+    store = Settings(database=str(database)).open_store()
+    published = store.campaign("travel")
+    counts = store.aggregate(published).people, sum(1 for _ in store.reports(published))
+    store.close()
+    return counts
+
+
+def killed_under_load(folder: Path, times: int, workers: int) -> tuple[int, int, int]:
+    """Acknowledged, counted and kept reports after so many kills of a worker or of everything."""
+    plan, port, chance = folder / "travel.nw", free_port(), random.Random(0)
+    plan.write_bytes(plan_bytes())
+    options = ["--rate", "0", "--workers", str(workers)]
+    served = started(folder, plan, *options, port=port)
+    senders = [Sender(port, campaign().plan.client.randomize(i)) for i in range(6)]
+    for sender in senders:
+        sender.start()
+    for turn in range(times):
+        before = sum(sender.acknowledged for sender in senders)
+        while sum(sender.acknowledged for sender in senders) < before + 10:
+            time.sleep(0.01)  # it works again
+        time.sleep(chance.random() * 0.1)
+        if workers > 1 and turn % 2:
+            with contextlib.suppress(ProcessLookupError, IndexError):
+                os.kill(chance.choice(served.workers), signal.SIGKILL)
+        else:
+            stop(served, signal.SIGKILL)
+            served = started(folder, plan, *options, port=port)
+    for sender in senders:
+        sender.ends.set()
+    for sender in senders:
+        sender.join(timeout=60)
+        assert not sender.is_alive()
+    stop(served)
+    return sum(sender.acknowledged for sender in senders), *kept(folder / "collector.db")
+
+
+def test_what_was_acknowledged_survives_a_kill(tmp_path):
+    acknowledged, counted, rows = killed_under_load(tmp_path, times=1, workers=1)
+    assert acknowledged == counted == rows > 10
+
+
+@pytest.mark.slow
+def test_what_was_acknowledged_survives_fifty_kills(tmp_path):
+    acknowledged, counted, rows = killed_under_load(tmp_path, times=50, workers=2)
+    assert acknowledged == counted == rows > 500
+    print(f"{acknowledged} acknowledged, counted and kept over 50 kills")
+
+
+def test_a_full_disk_is_told_and_passes(tmp_path, monkeypatch):
+    """The database may grow by some pages and no more; then it may again."""
+    real = sqlite3.connect
+    opened = []
+
+    def connect(*args, **options):
+        connection = real(*args, **options)
+        opened.append(connection)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with running(str(tmp_path / "c.db"), campaign()) as collector:
+        bodies = [submission(collector.report(i % 12)) for i in range(150)]
+        assert collector.send(bodies[0]).status_code == 201
+        limited = [c.execute("PRAGMA max_page_count = 1").fetchone()[0] for c in opened]
+        assert max(limited) < 60  # pages that are there already: hardly any more fit
+        statuses = [collector.send(body).status_code for body in bodies]
+        assert set(statuses) == {200, 201, 503}
+        full = next(i for i, status in enumerate(statuses) if status == 503)
+        # After a failure the connection is opened anew, without the limit: the disk has room again.
+        again = [collector.send(body).status_code for body in bodies]
+        assert set(again) <= {200, 201}
+        assert full > 0
+        assert collector.store.aggregate(collector.campaign).people == 150
+        assert sum(1 for _ in collector.store.reports(collector.campaign)) == 150
+
+
+def test_what_was_taken_is_written_before_the_collector_ends(tmp_path):
+    plan = tmp_path / "travel.nw"
+    plan.write_bytes(plan_bytes())
+    served = started(tmp_path, plan, "--rate", "0")
+    port = int(served.address.rpartition(":")[2])
+    senders = [Sender(port, campaign().plan.client.randomize(i)) for i in range(4)]
+    for sender in senders:
+        sender.start()
+    time.sleep(1.0)
+    stop(served)  # SIGTERM, as a service manager sends it
+    assert served.process.returncode in (0, -signal.SIGTERM)
+    for sender in senders:
+        sender.ends.set()
+    acknowledged = sum(sender.acknowledged for sender in senders)
+    counted, rows = kept(tmp_path / "collector.db")
+    assert counted == rows
+    assert acknowledged <= counted <= acknowledged + 4  # one answer each may not have arrived
+    assert (
+        not list(tmp_path.glob("*.db-wal")) or (tmp_path / "collector.db-wal").stat().st_size == 0
+    )
