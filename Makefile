@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/installed.stamp
 # Numerical kernels are small in tests; two BLAS threads in two workers only fight each other.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test test-slow format check clean help
+.PHONY: demo tools test test-slow format check clean help
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -26,7 +26,15 @@ check: $(INSTALLED) ## format, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check ## every check, then the tests (minutes)
+# Tests that need a browser, a database or node say so and are skipped where they cannot be had.
+TOOLS := $(if $(shell command -v chromium),,chromium fonts-dejavu-core) \
+  $(if $(wildcard /usr/lib/postgresql/*/bin/initdb),,postgresql) $(if $(shell command -v node),,nodejs)
+
+tools: ## a browser, a database and node for some tests, where they may be installed
+	@if [ -n "$(strip $(TOOLS))" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends $(TOOLS) || true; fi
+
+test: check tools ## every check, then the tests (minutes)
 	$(TEST_ENV) $(BIN)/pytest -n 2
 
 test-slow: $(INSTALLED) ## the long statistical grids and large sizes (tens of minutes)

@@ -2,8 +2,12 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
+
+from postgres_server import AVAILABLE, PostgresServer, postgres_server
 
 # Strategies found by tests are not kept in the user's cache.
 os.environ["NOISEWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="noisewright-tests-")
@@ -12,3 +16,12 @@ os.environ["NOISEWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="noisewright-tests-")
 # busy machine a deadline fails for no fault of the code.
 settings.register_profile("noisewright", deadline=None, derandomize=True)
 settings.load_profile("noisewright")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A throwaway PostgreSQL server; tests that share it use tables or schemas of their own."""
+    if not AVAILABLE:
+        pytest.skip("PostgreSQL is not installed")
+    with postgres_server() as server:
+        yield server

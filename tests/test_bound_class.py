@@ -15,12 +15,14 @@ from noisewright.cli import main
 from noisewright.report.page import page
 from noisewright.solution import BoundClass
 
+pytestmark = pytest.mark.filterwarnings("ignore::noisewright.errors.WeakPrivacyWarning")
+
 LINEAR, UNBIASED = BoundClass.LINEAR.value, BoundClass.UNBIASED.value
 GAUSSIAN = ["--epsilon", "1", "--delta", "1e-9"]
 LOCAL = ["--model", "local", "--epsilon", "1"]
 SHOWN = [
     (["plan", "prefix:6", *GAUSSIAN], LINEAR),
-    (["plan", "prefix:6", "--epsilon", "1"], LINEAR),
+    (["plan", "prefix:6", "--epsilon", "1", "--mechanism", "laplace-strategy"], LINEAR),
     (["plan", "prefix:6", *LOCAL, "--effort", "low"], UNBIASED),
     (["compare", "prefix:6", *GAUSSIAN], LINEAR),
     (["compare", "prefix:6", *LOCAL, "--effort", "low"], UNBIASED),
@@ -45,12 +47,31 @@ def test_json_and_tables_name_the_class_of_a_bound(command: list[str], name: str
     assert BoundClass(name).statement in told(*command)
 
 
-def test_without_a_bound_no_class_is_named() -> None:
+@pytest.mark.parametrize("budget", [["--epsilon", "1"], GAUSSIAN, ["--rho", "0.1"]])
+@pytest.mark.parametrize("command", ["plan", "compare"])
+def test_wider_classes_are_told_with_their_figures(command: str, budget: list[str]) -> None:
+    documents = json.loads(told(command, "prefix:6", *budget, "--json"))
+    text = told(command, "prefix:6", *budget)
+    for document in documents if command == "compare" else [documents]:
+        assert len(document["bounds"]) == (2 if budget is GAUSSIAN else 3)
+        for bound in document["bounds"]:
+            own = document["rmse"] / bound["lower_bound"]
+            assert bound["ratio"] == pytest.approx(own, rel=1e-9)
+            assert bound["ratio"] >= 1
+            assert f"{bound['lower_bound']:,.4g}" in text
+            assert BoundClass(bound["class"]).statement in text
+
+
+def test_without_a_linear_bound_its_class_is_not_named() -> None:
     command = ["plan", "prefix:3*prefix:2", *GAUSSIAN, "--mechanism", "gaussian-cells"]
     document = json.loads(told(*command, "--json"))
     assert (document["lower_bound"], document["ratio"]) == (None, None)
     assert document["bound_class"] is None
-    assert "Bound for" not in told(*command)
+    assert f"Bound for {LINEAR}" not in told(*command)
+    assert [b["class"] for b in document["bounds"]] == [
+        BoundClass.ANY_NOISE,
+        BoundClass.ANY_MECHANISM,
+    ]
 
 
 def test_releases_estimates_and_pages_name_the_class() -> None:
@@ -59,11 +80,14 @@ def test_releases_estimates_and_pages_name_the_class() -> None:
     text = page(release)
     assert f"bound for {LINEAR}" in text
     assert BoundClass.LINEAR.statement in text
+    for bound in release.metadata["bounds"]:
+        assert BoundClass(bound["class"]).statement in text
+        assert f"{bound['lower_bound']:,.4g}" in text
     plan = nw.plan("prefix:4", nw.Privacy(epsilon=1), model="local", effort="low")
     assert plan.record()["bound_class"] == UNBIASED
     unbounded = nw.plan("prefix:4", nw.Privacy(rho=0.5), mechanism="gaussian-cells")
     assert "no bound known" in page(unbounded.release(np.arange(4)))
-    assert "Bound for" not in page(unbounded.release(np.arange(4)))
+    assert f"Bound for {LINEAR}" not in page(unbounded.release(np.arange(4)))
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.1])
@@ -86,7 +110,7 @@ def test_strategies_with_a_delta_are_outside_the_class_of_local_bounds(delta: fl
 def test_the_noise_of_a_bound_is_the_noise_of_the_plan(text: str, epsilon: float) -> None:
     """A discrete Laplace law has less variance than 2/ε²: no plan may go below its own bound."""
     privacy = nw.Privacy(epsilon=epsilon)
-    plan = nw.plan(text, privacy)
+    plan = nw.plan(text, privacy, mechanism="laplace-strategy")
     bound = plan.lower_bound
     assert bound is not None
     assert plan.achieved >= bound * (1 - 1e-12)

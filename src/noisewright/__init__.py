@@ -9,11 +9,25 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the same at run time
-    from noisewright.api import compare, load, plan, plan_for, plan_sums, plan_together
-    from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
+    from noisewright.api import (
+        compare,
+        explain,
+        find_bounds,
+        load,
+        plan,
+        plan_covariance,
+        plan_for,
+        plan_sums,
+        plan_together,
+        plan_values,
+    )
+    from noisewright.builder import table
+    from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric, Unit
     from noisewright.errors import NoisewrightError
+    from noisewright.ledger.book import Ledger
     from noisewright.norm.approximate import approximate_norm
     from noisewright.norm.factorize import Factorization, factorize
+    from noisewright.planning.combining import combine
     from noisewright.planning.plan import Forecast, Plan
     from noisewright.planning.postprocess import post_process
     from noisewright.planning.release import Release
@@ -30,11 +44,15 @@ __version__ = "0.1.0"
 _HOMES = {
     name: f"noisewright.{module}"
     for module, names in {
-        "api": "compare load plan plan_for plan_sums plan_together",
-        "domain": "Boolean Categorical Date Domain Numeric",
+        "api": "compare explain find_bounds load plan plan_covariance plan_for plan_sums"
+        " plan_together plan_values",
+        "builder": "table",
+        "domain": "Boolean Categorical Date Domain Numeric Unit",
         "errors": "NoisewrightError",
+        "ledger.book": "Ledger",
         "norm.approximate": "approximate_norm",
         "norm.factorize": "Factorization factorize",
+        "planning.combining": "combine",
         "planning.plan": "Forecast Plan",
         "planning.postprocess": "post_process",
         "planning.release": "Release",
@@ -56,27 +74,35 @@ __all__ = [
     "Domain",
     "Factorization",
     "Forecast",
+    "Ledger",
     "NoisewrightError",
     "Numeric",
     "Plan",
     "Privacy",
     "Release",
     "Target",
+    "Unit",
     "Workload",
     "__version__",
     "approximate_norm",
+    "combine",
     "compare",
     "epsilon_of",
+    "explain",
     "factorize",
+    "find_bounds",
     "load",
     "plan",
+    "plan_covariance",
     "plan_for",
     "plan_stream",
     "plan_sums",
     "plan_together",
+    "plan_values",
     "post_process",
     "release_quantiles",
     "report",
+    "table",
     "workload",
 ]
 

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, WeakPrivacyWarning, unknown_name
 from noisewright.parallel import one_thread_if_small
 from noisewright.planning import choice, plan_files, sums, together
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import Comparison
-from noisewright.planning.plan import Plan
-from noisewright.planning.release import Release
+from noisewright.planning.explain import Explanation, explain_central
 from noisewright.planning.targets import Fit, Target, plan_for_targets
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Queries, workload
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from noisewright.central.problem import CentralMechanism
     from noisewright.local.choose.cost import LocalComparison
-    from noisewright.planning.counting import Counter
+    from noisewright.local.mechanism import LocalMechanism
+    from noisewright.planning.counting import Counter, Source
+    from noisewright.planning.covariance import CovariancePlan
+    from noisewright.planning.found_bounds import BoundsSearch
     from noisewright.planning.local import LocalPlan
+    from noisewright.planning.values import ValuePlan
 
 
 @overload
@@ -32,7 +40,8 @@ def plan(
     *,
     model: Literal["central"] = "central",
     error: str | float = "rmse",
-    mechanism: str = "auto",
+    mechanism: str | CentralMechanism = "auto",
+    strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
 ) -> CentralPlan: ...
 
@@ -43,7 +52,8 @@ def plan(
     privacy: Privacy,
     *,
     model: Literal["local"],
-    mechanism: str = "auto",
+    mechanism: str | LocalMechanism = "auto",
+    strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
     **local: Any,
 ) -> LocalPlan: ...
@@ -55,7 +65,8 @@ def plan(
     *,
     model: str = "central",
     error: str | float = "rmse",
-    mechanism: str = "auto",
+    mechanism: Any = "auto",
+    strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
     **local: Any,
 ) -> CentralPlan | LocalPlan:
@@ -65,6 +76,11 @@ def plan(
     make small: "rmse", "max" or an exponent between 2 and infinity. With a `domain` (or questions
     that carry one), a plan can be released from a table of people; without one, from a histogram.
 
+    `mechanism` is a name, or an entry of one's own as the registries hold. `strategy` is a matrix
+    of one's own instead: rows to be measured, with a column per cell; in the local model chances,
+    with a row per report and a column per value. It is made exact in whole numbers, from which
+    sensitivity or ε are computed, and refused where the queries do not follow from it.
+
     With `model="local"` there is no curator: every person sends a report that is private by itself
     and the plan says how many people are needed. `error` is then not used; `people` and `alpha` are
     what its summary and forecasts are about; `effort` ("low", "normal", "high"), `time_limit`
@@ -72,16 +88,40 @@ def plan(
     """
     asked = workload(queries)
     _check_model(model)
+    _warn(privacy)
+    _check_one(mechanism, strategy)
     with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
             from noisewright.planning.local_make import plan_local
 
-            return plan_local(asked, privacy, mechanism, domain, counter=_counter(), **local)
+            local = {"counter": _counter(), "strategy": strategy, **local}
+            return plan_local(asked, privacy, mechanism, domain, **local)
         if local:
-            name = sorted(local)[0]
-            raise InvalidParameter(name, "", "is for the local model", "set model='local'")
+            raise _not_central(sorted(local)[0])
         norm = choice.error_norm(error)
-        return choice.plan_central(asked, privacy, norm, mechanism, domain, _counter())
+        counter = _counter()
+        return choice.plan_central(asked, privacy, norm, mechanism, domain, counter, strategy)
+
+
+def explain(
+    queries: Queries,
+    privacy: Privacy,
+    *,
+    error: str | float = "rmse",
+    mechanism: str | CentralMechanism = "auto",
+    strategy: npt.ArrayLike | None = None,
+    domain: Domain | None = None,
+) -> Explanation:
+    """The plan with a curator that `plan` gives, and why it is by the mechanism it is by.
+
+    `.why` says it in a sentence; `.others` lists the runners-up with the errors that they would
+    reach, and the mechanisms that were not asked with the reason.
+    """
+    asked, norm = workload(queries), choice.error_norm(error)
+    _warn(privacy)
+    _check_one(mechanism, strategy)
+    with one_thread_if_small(max(asked.structure.sizes)):
+        return explain_central(asked, privacy, norm, mechanism, domain, _counter(), strategy)
 
 
 def plan_for(
@@ -107,7 +147,9 @@ def plan_for(
     norm = choice.error_norm(error)
     asked = workload(queries)
     with one_thread_if_small(max(asked.structure.sizes)):
-        return plan_for_targets(asked, targets, privacy, norm, mechanism, domain, _counter())
+        fit = plan_for_targets(asked, targets, privacy, norm, mechanism, domain, _counter())
+    _warn(fit.plan.privacy)
+    return fit
 
 
 def plan_together(queries: Sequence[Queries], privacy: Privacy, **choices: Any) -> Together:
@@ -116,6 +158,7 @@ def plan_together(queries: Sequence[Queries], privacy: Privacy, **choices: Any) 
     `shares` (adding up to at most one) or `importance` decide who gets how much of it; see
     `planning.together`.
     """
+    _warn(privacy)
     return together.plan_together(queries, privacy, counter=_counter(), **choices)
 
 
@@ -132,7 +175,40 @@ def plan_sums(
     `by` lists the tables, each a list of attributes (an empty one is everybody together). Values
     are clipped to the attribute's bounds and rounded to whole multiples of `unit`.
     """
+    _warn(privacy)
     return sums.plan_sums(value, by, privacy, domain, unit=unit, counter=_counter())
+
+
+def plan_covariance(
+    columns: int | Sequence[str],
+    privacy: Privacy,
+    *,
+    radius: float = 1.0,
+    means: bool = True,
+) -> CovariancePlan:
+    """Plan second moments, means and covariances of numeric columns, however many cells they span.
+
+    Rows are clipped to the Euclidean length `radius`, which is public and never read off the data.
+    The release has `.second_moment`, `.mean`, `.covariance` and `.regression`; with `means=False`,
+    where the number of people is public, second moments alone are measured, with less noise.
+    """
+    from noisewright.planning import covariance
+    from noisewright.tables.rows import numeric_rows
+
+    _warn(privacy)
+    return covariance.plan_covariance(
+        columns, privacy, radius=radius, means=means, reader=numeric_rows
+    )
+
+
+def plan_values(column: str, privacy: Privacy, *, unit: object = None) -> ValuePlan:
+    """Plan which values of a column that no schema lists are told, with their own (ε, δ).
+
+    `unit` is a `Unit` or the name of the column that names people, where one has several rows.
+    """
+    from noisewright.planning.values import plan_values
+
+    return plan_values(column, privacy, unit=unit, counter=_counter())
 
 
 @overload
@@ -177,9 +253,29 @@ def compare(
         return choice.compare_central(asked, privacy, choice.error_norm(error), domain)
 
 
-def load(path: str | Path) -> Plan | Release:
-    """Read a plan or a release that was saved."""
-    return plan_files.load(path, _counter())
+def find_bounds(
+    table: Source, columns: Sequence[str], privacy: Privacy, **recorded: Any
+) -> BoundsSearch:
+    """Find lower and upper bounds of numeric columns privately, each under its share of the budget.
+
+    `.columns` holds what was found, `.domain()` a schema with it, `.spend` what it cost. `ledger`
+    and `dataset` enter every measurement into a ledger, as in `plan.release`.
+    """
+    from noisewright.planning.found_bounds import search_bounds
+
+    return search_bounds(table, columns, privacy, _counter(), **recorded)
+
+
+def load(path: str | Path) -> plan_files.Content:
+    """Read a plan or a release that was saved; a running stream goes on where it was kept."""
+    content = plan_files.load(path, _counter())
+    from noisewright.planning.covariance import CovariancePlan
+
+    if isinstance(content, CovariancePlan):
+        from noisewright.tables.rows import numeric_rows
+
+        return replace(content, reader=numeric_rows)
+    return content
 
 
 def _check_model(model: str) -> None:
@@ -189,8 +285,31 @@ def _check_model(model: str) -> None:
         )
 
 
+def _check_one(mechanism: object, strategy: object) -> None:
+    if strategy is not None and mechanism != "auto":
+        raise InvalidParameter(
+            "strategy", "a matrix", "is a mechanism of its own", "give a strategy or a mechanism"
+        )
+
+
+def _not_central(name: str) -> InvalidParameter:
+    """The refusal of an argument that a plan with a curator does not take."""
+    from noisewright.local.mechanism import Search
+
+    if name in (*Search.names(), "people", "alpha"):
+        return InvalidParameter("argument", name, "is for the local model", "set model='local'")
+    known = ("model", "error", "mechanism", "strategy", "domain")
+    return unknown_name("argument", name, "is no argument of `plan`", known)
+
+
+def _warn(privacy: Privacy) -> None:
+    """Say it where a promise is so weak that few would call it one."""
+    if privacy.caution is not None:
+        warnings.warn(privacy.caution, WeakPrivacyWarning, stacklevel=3)
+
+
 def _counter() -> Counter:
     """The engine that counts tables unless another is given."""
-    from noisewright.tables.counter import DuckDBCounter
+    from noisewright.tables.engines import Engines
 
-    return DuckDBCounter()
+    return Engines()

@@ -34,6 +34,10 @@ class Header(
     """What a file of one kind holds beside its arrays; every kind is one subclass with a tag."""
 
 
+class _Kind(msgspec.Struct, frozen=True):
+    kind: str
+
+
 class _Envelope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format_version: int
     version: str
@@ -112,10 +116,27 @@ def decode(
     return header, arrays
 
 
-def write(path: str | Path, header: Header, arrays: Mapping[str, Array] | None = None) -> None:
-    """Write a file, whole or not at all."""
+def kind_of(path: str | Path) -> tuple[str, str]:
+    """The kind of a file and the version that wrote it, by its own word; nothing else is read."""
+    metadata, _ = _unpacked(_bytes(path), str(path), "give a file that noisewright wrote")
+    try:
+        envelope = msgspec.json.decode(metadata.get(_FIELD, ""), type=_Envelope)
+        kind = msgspec.json.decode(envelope.content, type=_Kind).kind
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise FileFormatError(f"{path}: is not a noisewright file; check the path") from None
+    return kind[:40], envelope.version[:20]
+
+
+def write(
+    path: str | Path,
+    header: Header,
+    arrays: Mapping[str, Array] | None = None,
+    *,
+    mode: int | None = None,
+) -> None:
+    """Write a file, whole or not at all; with a `mode`, who may read it."""
     content = encode(header, arrays)
-    with replacing(path) as temporary:
+    with replacing(path, mode=mode) as temporary:
         temporary.write_bytes(content)
 
 
@@ -131,14 +152,17 @@ def read(
     path: str | Path, kinds: type[Header] | UnionType, remedy: str = "make it again"
 ) -> tuple[Header, dict[str, Array]]:
     """Header and arrays of a file."""
+    return decode(_bytes(path), kinds, str(path), remedy)
+
+
+def _bytes(path: str | Path) -> bytes:
     try:
-        content = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except FileNotFoundError:
         raise FileFormatError(f"{path}: there is no such file; check the path") from None
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise FileFormatError(f"{path}: cannot be read ({why}); check the path") from None
-    return decode(content, kinds, str(path), remedy)
 
 
 class _Tensors(msgspec.Struct):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ _Result = TypeVar("_Result")
 _MOST_SHOWN = 80
 _MOST_MESSAGE = 2000
 _MOST_BITS = 1024
+_MOST_COMPARED = 2000
 _BRACKETS: dict[type[Any], tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -70,12 +71,61 @@ class InvalidParameter(NoisewrightError):
 
     def __init__(self, name: str, value: object, rule: str, remedy: str = "") -> None:
         self.name, self.value, self.rule, self.remedy = name, value, rule, remedy
-        message = f"{name}={shown(value)} {rule}" + (f"; {remedy}" if remedy else "")
+        what = name if value is None else f"{name}={shown(value)}"
+        message = f"{what} {rule}" + (f"; {remedy}" if remedy else "")
         super().__init__(shortened(message, _MOST_MESSAGE))
 
 
-class DeclarationWarning(UserWarning):
+def unknown_name(
+    name: str, value: object, rule: str, known: Iterable[str], listed: str = "choose from"
+) -> InvalidParameter:
+    """The refusal of a name that nothing has, with the nearest that something has."""
+    names = list(known)
+    return InvalidParameter(
+        name, value, rule, f"{meant(str(value), names)}{listed} {', '.join(names)}"
+    )
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """`did you mean 'prefix'? `, or nothing where no known name is like the word."""
+    guess = nearest_name(word, known)
+    return f"did you mean {guess!r}? " if guess else ""
+
+
+def nearest_name(word: str, known: Iterable[str]) -> str | None:
+    """The known name that a misspelt one most likely means, if any."""
+    from difflib import get_close_matches
+
+    lowered = {name.lower(): name for name in islice(known, _MOST_COMPARED)}
+    close = get_close_matches(word[:_MOST_SHOWN].lower(), lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+class NoisewrightWarning(UserWarning):
+    """Base of every warning: what was done holds, and people should know this about it."""
+
+
+class BudgetExceeded(NoisewrightError):
+    """A release would take more than is left of a dataset's budget; nothing was spent.
+
+    `fits` is the largest budget of the same kind that would be admitted, as a `Privacy`, or None.
+    """
+
+    def __init__(self, message: str, fits: object = None) -> None:
+        self.fits = fits
+        super().__init__(message)
+
+
+class ReleasedBefore(NoisewrightError):
+    """The same plan was released from the same declared dataset; nothing was spent again."""
+
+
+class DeclarationWarning(NoisewrightWarning):
     """Noisy measurements contradict what was declared as public knowledge."""
+
+
+class WeakPrivacyWarning(NoisewrightWarning):
+    """A promise so weak that few would call it one."""
 
 
 class DomainError(NoisewrightError):

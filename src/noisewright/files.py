@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import secrets
@@ -105,15 +106,28 @@ def table_writer(
             yield writer
 
 
-def write_table(path: str | Path, table: pa.Table) -> None:
-    """Write a table as CSV, or as Parquet by suffix, whole or not at all."""
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """The same table with plain columns: text knows no dictionaries."""
     import pyarrow as pa
 
-    if not is_parquet(path):  # text knows no dictionaries
-        kinds = [
-            f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema
-        ]
-        table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+    kinds = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
+    return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+
+
+def write_table(path: str | Path, table: pa.Table, *, excel: bool = False) -> None:
+    """Write a table as CSV, or as Parquet by suffix, whole or not at all.
+
+    With `excel`, CSV begins with the mark by which spreadsheets know UTF-8; others may trip on it.
+    """
+    if not is_parquet(path):
+        table = without_dictionaries(table)
+    if excel and not is_parquet(path):
+        from pyarrow.csv import write_csv
+
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            file.write(codecs.BOM_UTF8)
+            write_csv(table, file)
+        return
     with table_writer(path, table.schema) as writer:
         writer.write_table(table)
 

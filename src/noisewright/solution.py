@@ -23,6 +23,10 @@ class BoundClass(StrEnum):
     LINEAR = "linear strategies under this noise"
     WITHIN_TOLERANCE = "linear strategies within the tolerance"
     UNBIASED = "unbiased linear estimates"
+    ANY_NOISE = "any noise that does not depend on the data"
+    ANY_UNBIASED = "any unbiased mechanism, at every data set"
+    ANY_UNBIASED_MIXED = "any unbiased mechanism, at data sets where every type occurs"
+    ANY_MECHANISM = "any mechanism whatever, on its worst data set"
 
     @property
     def statement(self) -> str:
@@ -43,7 +47,43 @@ _STATEMENTS = {
         "Bound for unbiased linear estimates from any ε-LDP, non-interactive strategy, on its "
         "worst data. Biased estimates, such as shrunk ones, may need fewer people"
     ),
+    BoundClass.ANY_NOISE: (
+        "Bound for any noise that does not depend on the data: of whatever law, correlated or not, "
+        "added to the answers"
+    ),
+    BoundClass.ANY_UNBIASED: (
+        "Bound for any unbiased mechanism, at every data set: answers that are right on average "
+        "for every table vary by this much on each"
+    ),
+    BoundClass.ANY_UNBIASED_MIXED: (
+        "Bound for any unbiased mechanism, at data sets where every type occurs: answers that are "
+        "right on average for every table vary by this much where no cell is empty"
+    ),
+    BoundClass.ANY_MECHANISM: (
+        "Bound for any mechanism whatever, on its worst data set: biased or not, whatever it looks "
+        "at, there is a table, perhaps of many people, on which it errs by this much"
+    ),
 }
+
+
+@dataclass(frozen=True)
+class ClassBound:
+    """What no method of a class goes below, and how many times that a plan's own error is.
+
+    The ratio is None where the error depends on the data, and may be smaller on some.
+    """
+
+    bound_class: BoundClass
+    lower_bound: float
+    ratio: float | None = None
+
+    def to_dict(self) -> dict[str, str | float | None]:
+        """The figures scripts rely on."""
+        return {
+            "class": self.bound_class.value,
+            "lower_bound": self.lower_bound,
+            "ratio": self.ratio,
+        }
 
 
 class Status(StrEnum):

@@ -20,7 +20,16 @@ def test_compare_prints_json_rows_and_a_table() -> None:
     code, out, _ = run("compare", "prefix:8", "--rho", "0.5", "--json")
     assert code == 0
     rows = json.loads(out)
-    figures = {"mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds"}
+    figures = {
+        "mechanism",
+        "rmse",
+        "max",
+        "lower_bound",
+        "ratio",
+        "bound_class",
+        "bounds",
+        "seconds",
+    }
     assert figures | {"errors"} == set(rows[0])
     assert {row["errors"] for row in rows} == {"exact"}
     assert rows[0]["rmse"] <= rows[-1]["rmse"]

@@ -52,7 +52,7 @@ def test_a_table_goes_in_and_private_answers_come_out(here: Path) -> None:
     assert result.exit_code == 0, result.output
     lines = Path("answers.csv").read_text().splitlines()
     assert len(lines) == 1 + 7
-    assert lines[0].startswith('"table","query","answer"')
+    assert lines[0].startswith('"table","statistic","age_from","age_to","sex","query","answer"')
     metadata = json.loads(Path("answers.csv.meta.json").read_text())
     assert metadata["privacy"]["delta"] == 1e-9
 

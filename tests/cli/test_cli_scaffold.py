@@ -39,6 +39,17 @@ def test_help_imports_nothing_heavy() -> None:
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+def test_a_first_release_waits_for_no_library_of_statistics() -> None:
+    script = (
+        "import sys, numpy, noisewright as nw\n"
+        "release = nw.plan('prefix:8', nw.Privacy(rho=1)).release(numpy.arange(8))\n"
+        "release.intervals\n"
+        "print([name for name in ('scipy.stats', 'altair', 'pandas') if name in sys.modules])"
+    )
+    done = run_python("-c", script)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
 def test_python_dash_m_and_version() -> None:
     done = run_python("-m", "noisewright", "--version")
     assert done.returncode == 0
@@ -50,12 +61,6 @@ def test_every_listed_command_loads_and_documents_itself(name: str) -> None:
     code, out, _ = run(name, "--help")
     assert code == 0
     assert "Usage:" in out
-
-
-def test_an_unknown_command_is_a_usage_error() -> None:
-    code, _, err = run("nothing")
-    assert code == 2
-    assert "No such command" in err
 
 
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, str, str]:
@@ -128,6 +133,30 @@ attributes:
   - {name: "[bold]age", kind: numeric, edges: [0, 0.5, 120]}
   - {name: sex, kind: categorical, values: [F, M], outside: other}
 """
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["norm", "prefix:16", "--norm", "2", "--norm", "inf"],
+        ["norm", "prefix:16"],
+        ["plan", "prefix:16*identity:3+total:16*identity:3", "--epsilon", "1", "--delta", "1e-9"],
+        ["plan", "prefix:8", "--model", "local", "--epsilon", "1", "--people", "200000"],
+        ["compare", "prefix:16*identity:4", "--rho", "0.1"],
+        ["compare", "prefix:8", "--model", "local", "--epsilon", "1", "--effort", "low"],
+        ["schema", "show", "schema.yaml"],
+    ],
+    ids=" ".join,
+)
+def test_tables_fit_eighty_columns_and_cut_nothing(arguments, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    Path("schema.yaml").write_text(SCHEMA)
+    code, out, _ = run(*arguments)
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    labels = out.replace("…, ", "")  # a list of labels may leave out its middle
+    assert "…" not in labels
 
 
 def test_schema_show_and_check(tmp_path: Path) -> None:

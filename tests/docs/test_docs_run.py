@@ -19,9 +19,16 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs/tutorial.md",
+    ROOT / "docs/how-to/before.md",
+    ROOT / "docs/how-to/keep.md",
+    ROOT / "docs/how-to/ledger.md",
+    ROOT / "docs/how-to/collect.md",
     ROOT / "docs/how-to/local.md",
+    ROOT / "docs/how-to/notebook.md",
+    ROOT / "docs/how-to/matrices.md",
     ROOT / "docs/how-to/release.md",
     ROOT / "docs/how-to/streams.md",
+    ROOT / "docs/how-to/values.md",
 ]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -6,44 +6,35 @@ To add one, write its click command and add one line to `COMMANDS`.
 from __future__ import annotations
 
 import importlib
-import traceback
 
 import click
 
 from noisewright import __version__
-from noisewright.errors import NoisewrightError
+from noisewright.cli.failures import one_style
+from noisewright.cli.output import told_warnings
 
 # name: (where the click command lives, its line in `noisewright --help`)
 COMMANDS = {
     "demo": ("noisewright.cli.answers:demo", "The whole job on a synthetic table, with a report."),
     "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
     "release": ("noisewright.cli.answers:release", "Private answers from a plan and a table."),
+    "answer": ("noisewright.cli.lasting:answer", "Further answers from a release, at no cost."),
+    "report": ("noisewright.cli.lasting:report", "A page about a release, from its file."),
+    "show": ("noisewright.cli.show:show", "What a file is and what it says was spent."),
     "randomize": ("noisewright.cli.collecting:randomize", "Local: reports of a table's people."),
     "client": (
         "noisewright.cli.collecting:client",
         "Local: what a person's device runs, verified.",
     ),
     "estimate": ("noisewright.cli.collecting:estimate", "Local: answers from collected reports."),
+    "serve": ("noisewright.cli.serving:serve", "Local: collect reports from people's browsers."),
     "compare": ("noisewright.cli.compare:compare", "Every mechanism that applies, side by side."),
     "sums": ("noisewright.cli.answers:sums", "Counts, sums and means of a number by group."),
+    "ledger": ("noisewright.cli.ledger:ledger", "Budgets of datasets, and who spent them."),
     "norm": ("noisewright.cli.norm:norm", "How hard a workload is for linear strategies."),
+    "bounds": ("noisewright.cli.bounds:bounds", "Bounds of numeric columns, without looking."),
     "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
 }
-
-
-class Refusal(click.ClickException):
-    """A mistake that the caller can mend: one message, exit code 2."""
-
-    exit_code = 2
-
-    def show(self, file: object = None) -> None:
-        click.echo(f"error: {self.format_message()}", err=True)
-
-
-class Breakdown(Refusal):
-    """A failure that is ours to mend: exit code 1, and no message that might quote a record."""
-
-    exit_code = 1
 
 
 class LazyGroup(click.Group):
@@ -63,30 +54,14 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with one_style(args):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; turn every failure into a message without private values."""
-        try:
+        with one_style(ctx.args), told_warnings():
             return super().invoke(ctx)
-        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
-            raise
-        except NoisewrightError as error:
-            raise Refusal(str(error)) from None
-        except OSError as error:
-            where = f" ({error.filename})" if error.filename else ""
-            raise Refusal(f"{error.strerror or type(error).__name__}{where}") from None
-        except MemoryError:
-            raise Refusal("out of memory; ask for less at once") from None
-        except Exception as error:
-            raise Breakdown(_without_values(error)) from None
-
-
-def _without_values(error: Exception) -> str:
-    """Say where it failed from code lines alone: messages of engines quote cells."""
-    lines = "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)[-4:]))
-    return (
-        f"unexpected {type(error).__name__} (its message is withheld, since it may quote records); "
-        f"please report these lines:\n{lines.rstrip()}"
-    )
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

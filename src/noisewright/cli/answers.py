@@ -19,15 +19,16 @@ from noisewright.cli.options import (
     plan_argument,
 )
 from noisewright.cli.output import (
-    ERRORS_BY_TABLE,
     SHOWN,
     print_answers,
+    print_errors,
     print_json,
-    print_table,
     progress,
     tell_earlier,
-    told_warnings,
 )
+from noisewright.cli.sources import opened, table_argument
+from noisewright.cli.spending import Spending, show_dry_run, spending_options
+from noisewright.stages import stage
 
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @plan_argument
-@click.argument("table", type=FILE)
+@table_argument()
 @click.option(
-    "-o", "--output", type=FILE, required=True,
-    help="Answers: CSV, or Parquet by suffix. What was spent goes beside it in .meta.json.",
+    "-o", "--output", type=FILE,
+    help="Answers: CSV, Parquet or .nwr by suffix. What was spent goes beside it in .meta.json, "
+    "and the release itself, for further questions, in .nwr.",
 )  # fmt: skip
 @non_negative_option("Fit one non-negative histogram to all answers.")
 @click.option("--integer", is_flag=True, help="The same in whole numbers that keep their total.")
@@ -48,32 +50,54 @@ if TYPE_CHECKING:
     "--quantile", "levels", type=float, multiple=True,
     help="Write this quantile of every CDF to OUTPUT.quantiles.csv.",
 )  # fmt: skip
+@click.option("--report", "page", type=FILE, help="Write a page about the release here (.html).")
+@click.option("--excel", is_flag=True, help="Mark CSV as UTF-8 the way spreadsheets look for it.")
 @click.option("--invariant", "declared", multiple=True, help='Public value: "LABEL = NUMBER".')
+@spending_options
+@click.option("--explain", is_flag=True, help="Print the SQL that would count, and end.")
 @json_option
 def release(
+    spending: Spending,
     plan_file: str,
-    table: str,
-    output: str,
+    tables: tuple[str, ...],
+    output: str | None,
     non_negative: bool,
     integer: bool,
     suppress: float | None,
     levels: tuple[float, ...],
+    page: str | None,
+    excel: bool,
     declared: tuple[str, ...],
+    explain: bool,
     as_json: bool,
 ) -> None:
-    """Answer the queries of PLAN from TABLE (CSV or Parquet, one row per person).
+    """Answer the queries of PLAN from TABLE.
 
-    Every run draws fresh noise and spends the plan's budget once more; a second run onto the same
-    OUTPUT adds to the record of what was spent and never replaces it. The options change answers
-    after the noise, without reading the table again; the metadata says what that does to intervals.
+    TABLE is a CSV or Parquet file, several of them, a folder, - for standard input, or
+    postgresql://host/database#table.
+    Every run draws fresh noise and spends the plan's budget once more. With --ledger it is taken
+    from the budget of --dataset before any noise is drawn, and a release that does not fit is
+    refused. An OUTPUT that exists is refused without --force; its record of what was spent only
+    ever grows. Options that change answers work after the noise and do not read the table again.
     """
+    from noisewright.errors import InvalidParameter
     from noisewright.planning.postprocess import Steps, apply_steps, check_steps
+    from noisewright.planning.release import kept_path
     from noisewright.planning.released_quantiles import check_quantiles
+    from noisewright.report import report
 
-    quantiles = f"{output}.quantiles.csv"
-    spent = check_recorded(output, plan_file, table)
-    if levels:
-        check_output(quantiles, plan_file, table)
+    if explain:
+        with opened(tables) as table:
+            click.echo(central_plan(plan_file).counting_sql(table))
+        return
+    if output is None:
+        raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
+    kept, quantiles = kept_path(output), f"{output}.quantiles.csv"
+    spent = check_recorded(output, plan_file, *tables)
+    more = [str(kept), *([quantiles] if levels else []), *([page] if page else [])]
+    for path in more:
+        check_output(path, plan_file, *tables)
+    spending.check_free(output, *more)
     plan = central_plan(plan_file)
     # Whatever cannot be done is refused before any budget is spent.
     steps = Steps(
@@ -86,20 +110,31 @@ def release(
         check_steps(plan, steps)
     if levels:
         check_quantiles(plan, levels)
-    with told_warnings(), progress("counting and adding noise"):
-        released = plain = plan.release(table)
+    if spending.dry_run:
+        show_dry_run(plan, spending, as_json)
+        return
+    with progress("counting and adding noise"), opened(tables) as table:
+        released = plain = spending.release(plan, table, output)
         if steps != Steps():
             released = apply_steps(plain, steps)
-        beside = released.write(output)
+        beside = released.write(output, excel=excel)
+        released.save(kept)
         if levels:
             _write_quantiles(plain, levels, quantiles)
+        if page is not None:
+            stage("drawing the report")
+            report(released, page)
     tell_earlier(spent, beside)
     if as_json:
-        print_json({**released.metadata, "answers": output, "metadata": str(beside)})
+        files = {"answers": output, "metadata": str(beside), "kept": str(kept)}
+        files |= {} if page is None else {"report": page}
+        print_json({**released.metadata, **files})
         return
-    more = len(released) - SHOWN
-    where = f"{more:,} more in {output}" if more > 0 else f"written to {output}"
-    print_answers("Private answers", released, f"{where}; what was spent: {beside}")
+    rest = len(released) - SHOWN
+    where = f"{rest:,} more in {output}" if rest > 0 else f"written to {output}"
+    where += "" if page is None else f"; report: {page}"
+    print_answers("Private answers", released, f"{where}; what was spent: {beside}; kept: {kept}")
+    spending.tell_left()
 
 
 def _invariant(text: str) -> tuple[str, float]:
@@ -125,17 +160,19 @@ def _write_quantiles(released: Release, levels: tuple[float, ...], path: str) ->
 
 
 @click.command()
-@click.argument("table", type=FILE, required=False)
+@table_argument(required=False)
 @click.option("--schema", type=FILE, required=True, help="Schema in YAML.")
 @click.option("--value", required=True, help="The numeric attribute to sum.")
 @click.option("--by", multiple=True, help="A table of groups, as in region,sex; may be repeated.")
 @click.option("--unit", type=float, default=1.0, show_default=True, help="Values are multiples.")
 @budget_options
 @click.option("-o", "--output", type=FILE, help="Answers (with TABLE).")
+@spending_options
 @json_option
 def sums(
+    spending: Spending,
     budget: Budget,
-    table: str | None,
+    tables: tuple[str, ...],
     schema: str,
     value: str,
     by: tuple[str, ...],
@@ -153,26 +190,31 @@ def sums(
     import noisewright as nw
     from noisewright.errors import InvalidParameter
 
-    if (table is None) != (output is None):
+    if bool(tables) == (output is None):
         raise InvalidParameter("output", output, "goes with a table", "give both, or neither")
     spent = 0
-    if table is not None and output is not None:
-        spent = check_recorded(output, table, schema)
+    if output is not None:
+        spent = check_recorded(output, schema, *tables)
+        spending.check_free(output)
     privacy = budget.privacy
     groups = [[name.strip() for name in names.split(",") if name.strip()] for names in by] or [[]]
     with progress("planning"):
         plan = nw.plan_sums(value, groups, privacy, nw.Domain.from_yaml(schema), unit=unit)
-    if table is None or output is None:
+    if spending.dry_run:
+        show_dry_run(plan, spending, as_json)
+        return
+    if output is None:
         _show_expected(plan, as_json)
         return
-    with told_warnings(), progress("counting and adding noise"):
-        released = plan.release(table)
+    with progress("counting and adding noise"), opened(tables) as table:
+        released = spending.release(plan, table, output)
         beside = released.write(output)
     tell_earlier(spent, beside)
     if as_json:
         print_json({**released.metadata, "answers": output, "metadata": str(beside)})
     else:
         click.echo(f"written to {output}; what was spent: {beside}")
+        spending.tell_left()
 
 
 def _show_expected(plan: CentralPlan, as_json: bool) -> None:
@@ -182,7 +224,7 @@ def _show_expected(plan: CentralPlan, as_json: bool) -> None:
     else:
         known = [error for error in errors if error.rmse == error.rmse]
         note = "the error of a mean depends on how many people are in its group"
-        print_table("Expected standard errors", ERRORS_BY_TABLE, known, note)
+        print_errors("Expected standard errors", known, note)
 
 
 @click.command()
@@ -209,11 +251,8 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
         files = {name: str(path) for name, path in result.files.items()}
         print_json({**result.plan.summary(), "files": files})
         return
-    print_table(
-        f"Expected error, in people, at ε = {epsilon:g} and δ = {delta:g}",
-        ERRORS_BY_TABLE,
-        [(n, q, *(round(v, 1) for v in rest)) for n, q, *rest in result.plan.table_errors()],
-    )
+    title = f"Expected error, in people, at ε = {epsilon:g} and δ = {delta:g}"
+    print_errors(title, result.plan.table_errors())
     ratio = result.plan.forecast().ratio
     if ratio is not None:
         click.echo(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,10 +17,12 @@ from noisewright.cli.options import (
     plan_argument,
 )
 from noisewright.cli.output import SHOWN, print_answers, print_json, print_table, progress
+from noisewright.cli.sources import opened, table_argument
 
 if TYPE_CHECKING:
     from noisewright.local.reports.aggregate import Aggregate
     from noisewright.planning.local import LocalPlan
+    from noisewright.planning.population import Margins
     from noisewright.planning.release import Release
 
 
@@ -68,22 +70,24 @@ def client(plan_file: str, specification: bool, as_json: bool) -> None:
 
 @click.command()
 @plan_argument
-@click.argument("table", type=FILE)
+@table_argument()
 @click.option(
     "-o", "--output", type=FILE, required=True,
     help="Reports: Parquet, or hexadecimal text in CSV by suffix.",
 )  # fmt: skip
 @json_option
-def randomize(plan_file: str, table: str, output: str, as_json: bool) -> None:
-    """Write one report per row of TABLE (CSV or Parquet), as each person's own device would.
+def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: bool) -> None:
+    """Write one report per row of TABLE, as each person's own device would.
+
+    TABLE is a CSV or Parquet file, several of them, a folder, or - for standard input.
 
     Every run draws fresh randomness from the operating system. Reports are private one by one, but
     they are in the order of the rows: keep them apart from the table. Where the plan knows no
     schema, the table's column `cell` holds cells by number.
     """
-    check_output(output, plan_file, table)
+    check_output(output, plan_file, *tables)
     plan = local_plan(plan_file)
-    with progress("randomising"):
+    with progress("randomising"), opened(tables) as table:
         count = plan.randomize_table(table, output)
     if as_json:
         about = {"plan": plan.format.name, "mechanism": plan.mechanism, "epsilon": plan.epsilon}
@@ -123,6 +127,19 @@ def randomize(plan_file: str, table: str, output: str, as_json: bool) -> None:
     help="Against poisoned reports: median:20 (medians over 20 groups), cap:6 (set aside reports "
     "more than 6 standard deviations out); may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--liars", type=float, default=0.0,
+    help="Widen intervals so that they hold even if this share of the reports was sent to deceive.",
+)  # fmt: skip
+@click.option(
+    "--margins", type=FILE,
+    help="Weight answers to a population: CSV with columns of attributes, and how many `people` it "
+    "has of each combination.",
+)  # fmt: skip
+@click.option(
+    "--different-people", is_flag=True,
+    help="Add up rounds of a campaign although the same people may be in several of them.",
+)  # fmt: skip
 @json_option
 def estimate(
     plan_file: str,
@@ -134,11 +151,15 @@ def estimate(
     population: bool,
     worst_case: bool,
     robust: tuple[str, ...],
+    liars: float,
+    margins: str | None,
+    different_people: bool,
     as_json: bool,
 ) -> None:
     """Estimate the answers of PLAN from REPORTS (Parquet, CSV or .agg files).
 
-    Reports that are malformed, impossible or of another plan are counted and set aside.
+    Reports that are malformed, impossible or of another plan are counted and set aside. A warning
+    says where the others fit no table of people at all: some were not sent by honest devices.
 
     \b
     Examples:
@@ -153,13 +174,16 @@ def estimate(
     plan = local_plan(plan_file)
     groups, cap = _robust(robust)
     with progress("adding up reports"):
-        merged = _merged(plan, reports, groups, cap)
+        merged = _merged(plan, reports, groups, cap, different_people)
         release = plan.estimate(
             merged,
             errors="worst" if worst_case else "plug-in",
             population=population,
             non_negative=non_negative,
+            liars=liars,
+            margins=None if margins is None else _margins(plan, margins),
         )
+    _warn(release)
     if aggregate is not None:
         merged.save(aggregate)
     if distribution is not None:
@@ -197,7 +221,34 @@ def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
     return groups, cap
 
 
-def _merged(plan: LocalPlan, paths: tuple[str, ...], groups: int, cap: float | None) -> Aggregate:
+def _warn(release: Release) -> None:
+    """Say on standard error where reports fit no honest people."""
+    fit = release.metadata["fit"]
+    if fit["status"] == "alarm":
+        click.echo(
+            "warning: these reports do not fit any table of honest people (so bad a fit has "
+            f"chance {fit['p_value']:.1g} at most): answers may be poisoned, and intervals do not "
+            "cover that; see --liars",
+            err=True,
+        )
+
+
+def _margins(plan: LocalPlan, path: str) -> Margins:
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.population import Margins
+
+    if plan.domain is None:
+        raise InvalidParameter("margins", path, "need a plan with a schema", "plan with --schema")
+    return Margins.read(path, plan.domain)
+
+
+def _merged(
+    plan: LocalPlan,
+    paths: tuple[str, ...],
+    groups: int,
+    cap: float | None,
+    different_people: bool,
+) -> Aggregate:
     from noisewright.errors import InvalidParameter
     from noisewright.local.reports.aggregate import Aggregate
 
@@ -211,7 +262,7 @@ def _merged(plan: LocalPlan, paths: tuple[str, ...], groups: int, cap: float | N
             raise InvalidParameter("reports", path, "is not a file", "check the path")
     total, *others = parts
     for part in others:
-        total = total.merge(part)
+        total = total.merge(part, different_people=different_people)
     return total
 
 
@@ -224,6 +275,13 @@ def _write_shares(plan: LocalPlan, merged: Aggregate, path: str) -> None:
     write_table(path, pa.table(shares))
 
 
+def _fit_text(fit: dict[str, Any]) -> str:
+    if fit["status"] == "unknown":
+        return "not tested: too few reports, or too many cells"
+    honest = f"(p = {fit['p_value']:.2g}, alarm in {fit['level']:.1%} of honest cases)"
+    return ("fit no honest people " if fit["status"] == "alarm" else "fit ") + honest
+
+
 def _show(release: Release, output: str | None) -> None:
     aside = {reason: n for reason, n in release.metadata["set_aside"].items() if n}
     reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
@@ -232,6 +290,7 @@ def _show(release: Release, output: str | None) -> None:
         ("set aside", reasons or "none"),
         ("mechanism", release.metadata["mechanism"]),
         ("standard errors", release.metadata["standard_errors"]),
+        ("fit of the reports", _fit_text(release.metadata["fit"])),
     ]
     print_table("Estimates", ["", ""], rows)
     more = len(release) - SHOWN

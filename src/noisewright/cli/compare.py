@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from noisewright.cli.options import FILE, Question, json_option, question_options
-from noisewright.cli.output import bound_note, print_json, print_table, progress
+from noisewright.cli.output import bound_note, print_bounds, print_json, print_table, progress
+
+_WIDEST = "to any: the error over the bound for any mechanism whatever"
 
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
@@ -65,13 +67,15 @@ def _compare_central(question: Question, chart: str | None, as_json: bool) -> No
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
-    columns = ("mechanism", "rmse", "max", "lower_bound", "ratio", "seconds")
+    columns = ("mechanism", "rmse", "max", "lower_bound", "ratio", "widest_ratio", "seconds")
+    bound, widest = f"bound ({question.error})", "to any"
     print_table(
         f"Expected error in people, {privacy.text()}",
-        ["mechanism", "rmse", "largest", f"lower bound ({question.error})", "ratio", "seconds"],
+        ["mechanism", "rmse", "largest", bound, "ratio", widest, "seconds"],
         [[_rounded(getattr(row, name)) for name in columns] for row in planned],
-        caption=". ".join(filter(None, [bound_note(first.bound_class), _refusals(rows)])),
+        caption="\n".join(filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])),
     )
+    print_bounds(f"The least error ({question.error}) against its bounds", first)
 
 
 def _rounded(value: str | float | None) -> str | float:
@@ -86,7 +90,7 @@ def _refusals(rows: Sequence[Comparison | LocalComparison]) -> str:
     for row in rows:
         if row.refusal is not None:
             reasons.setdefault(row.refusal, []).append(row.mechanism)
-    return ". ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+    return "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
 
 
 def _compare_local(
@@ -133,7 +137,7 @@ def _compare_local(
             )
             for row, people, ratio in planned
         ],
-        caption=". ".join(
+        caption="\n".join(
             filter(None, [bound_note(bound_class if floor else None), _refusals(rows)])
         ),
     )

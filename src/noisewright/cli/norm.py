@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.options import FILE, json_option, neighbours_option
+from noisewright.cli.options import FILE, json_option, named_workload, neighbours_option
 from noisewright.cli.output import bound_note, print_json, print_table, progress
 from noisewright.errors import InvalidParameter
 
@@ -54,7 +55,8 @@ def norm(
 ) -> None:
     """Error of the best factorization found of each WORKLOAD, and a lower bound on that of any.
 
-    The error is that of the linear strategy W = RA per unit of noise on Ax, of any law.
+    The error is that of the linear strategy W = RA per unit of noise on Ax, of any law. A WORKLOAD
+    that ends in .npy, .npz, .mtx or .csv is a file with a matrix, one row per query.
 
     \b
     Examples:
@@ -62,6 +64,7 @@ def norm(
       noisewright norm ranges:64 --norm 2 --norm 4 --norm inf --chart norms.svg
       noisewright norm prefix:16 prefix:64 prefix:256 --chart sizes.svg
       noisewright norm prefix:16 --entrywise 0.1 --shift
+      noisewright norm queries.npz
     """
     from noisewright.report.comparison import check_chart, draw_norms
 
@@ -74,7 +77,8 @@ def norm(
         stop = TOLERANCE if tolerance is None else tolerance
         with progress("approximating"):
             results = [
-                approximate_norm(w, entrywise, shift=shift, tolerance=stop) for w in workloads
+                approximate_norm(named_workload(text), entrywise, shift=shift, tolerance=stop)
+                for text in workloads
             ]
     elif shift:
         raise InvalidParameter("shift", True, "needs --entrywise", "add --entrywise 0.1, say")
@@ -105,8 +109,9 @@ def _factorized(
                 part = math.log(max(gap, 1e-12)) / math.log(stop) if gap < 1 else 0.0
                 advance((done + min(part, 1.0)) / len(tasks))
 
+            asked = named_workload(text)
             results.append(
-                factorize(text, exponent, neighbours=neighbours, tolerance=stop, progress=show)
+                factorize(asked, exponent, neighbours=neighbours, tolerance=stop, progress=show)
             )
     return results
 
@@ -117,9 +122,7 @@ def _exponent(result: Factorization | ApproximateNorm) -> float:
     return result.norm if isinstance(result, Factorization) else math.inf
 
 
-_COLUMNS = [
-    "workload", "queries", "cells", "norm", "value", "lower bound", "gap", "seconds", "status",
-]  # fmt: skip
+_COLUMNS = ["workload", "queries", "cells", "norm", "value", "lower bound", "gap", "seconds"]
 
 
 def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
@@ -144,11 +147,10 @@ def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
                 result.lower_bound,
                 f"{result.gap:.1e}",
                 round(result.seconds, 3),
-                result.explanation,
             )
             for result in results
         ],
-        caption=f"{note}. {bound_note(first.bound_class)}",
+        caption="\n".join([note, bound_note(first.bound_class), *_endings(results)]),
     )
     if isinstance(first, Factorization) and len(results) == 1:
         rows = [
@@ -156,6 +158,17 @@ def _print(results: list[Factorization] | list[ApproximateNorm]) -> None:
             for bound in lower_bounds(first)
         ]
         print_table("lower bounds", ["name", "value", "statement"], rows)
+
+
+def _endings(results: Sequence[Factorization | ApproximateNorm]) -> list[str]:
+    """How the searches ended, each way once."""
+    ends: dict[str, list[str]] = {}
+    for result in results:
+        name = f"{result.workload.brief()} at norm {_exponent(result):g}"
+        ends.setdefault(result.explanation, []).append(name)
+    if len(ends) == 1:
+        return list(ends)
+    return [f"{', '.join(names)}: {end}" for end, names in ends.items()]
 
 
 def _fields(result: Factorization | ApproximateNorm) -> dict[str, object]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -65,13 +66,28 @@ class Question(Budget):
     schema: str | None
     error: str
     model: Literal["central", "local"]
+    unit: str | None
+    rows: int | None
 
     @functools.cached_property
     def domain(self) -> Domain | None:
-        """The domain that the schema declares, where one is given."""
-        from noisewright.domain import Domain
+        """The domain that the schema declares, where one is given; options say whose rows count."""
+        from noisewright.domain import Domain, Unit
+        from noisewright.errors import InvalidParameter
 
-        return None if self.schema is None else Domain.from_yaml(self.schema)
+        declared = None if self.schema is None else Domain.from_yaml(self.schema)
+        if self.unit is None and self.rows is None:
+            return declared
+        if declared is None:
+            raise InvalidParameter("unit", self.unit, "goes with a schema", "add --schema FILE")
+        if self.unit is None and declared.unit is None:
+            rule, remedy = "needs the column that names people", "add --unit COLUMN"
+            raise InvalidParameter("rows", self.rows, rule, remedy)
+        own = declared.unit
+        if own is None or (self.unit is not None and self.unit != own.column):
+            own = Unit(self.unit or "")
+        rows = own.rows if self.rows is None else self.rows
+        return replace(declared, unit=replace(own, rows=rows))
 
     @functools.cached_property
     def queries(self) -> Workload:
@@ -80,7 +96,7 @@ class Question(Budget):
         from noisewright.workload import Workload, workload
 
         if self.workload is not None and self.spec is None:
-            return workload(self.workload)
+            return workload(named_workload(self.workload))
         if self.spec is None or self.workload is not None:
             rule, remedy = "must be given, or else --queries", "give exactly one of the two"
             raise InvalidParameter("workload", self.workload, rule, remedy)
@@ -99,14 +115,21 @@ class Question(Budget):
             return self.error
 
 
-def _gathered(name: str, kind: type[Budget], options: Sequence[Option]) -> Option:
+def named_workload(text: str) -> str | Path:
+    """A workload in text, or the file of a matrix by its ending."""
+    from noisewright.workload.matrix_files import is_matrix_file
+
+    return Path(text) if is_matrix_file(text) else text
+
+
+def gathered(name: str, kind: type[Any], options: Sequence[Option]) -> Option:
     """Options that a command receives together, as one argument of that name and kind."""
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind) if field.init]
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def called(**given: object) -> None:
-            together = kind(**{field: given.pop(field) for field in names})  # type: ignore[arg-type]
+            together = kind(**{field: given.pop(field) for field in names})
             command(**{name: together}, **given)
 
         decorated: Command = called
@@ -136,9 +159,11 @@ _QUESTION: tuple[Option, ...] = (
         show_default=True,
         help="Who adds the noise: a trusted curator, or every person.",
     ),
+    click.option("--unit", help="The column that names people, where one has several rows."),
+    click.option("--rows", type=int, help="How many rows of one person count (with a unit)."),
 )
-budget_options = _gathered("budget", Budget, _BUDGET)
-question_options = _gathered("question", Question, _QUESTION)
+budget_options = gathered("budget", Budget, _BUDGET)
+question_options = gathered("question", Question, _QUESTION)
 
 
 def check_output(output: str, *inputs: str) -> None:

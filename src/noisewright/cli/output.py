@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from math import floor, inf, log10
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import click
 
-if TYPE_CHECKING:
-    from rich.text import Text
+from noisewright.stages import listening
 
+if TYPE_CHECKING:
+    from noisewright.planning.plan import TableError
     from noisewright.planning.release import Release
-    from noisewright.solution import BoundClass
+    from noisewright.solution import BoundClass, ClassBound
 
 SHOWN = 20
-ERRORS_BY_TABLE = ["table", "queries", "rmse", "largest", "95 % within ±", "all at once ±"]
-_FILE_WIDTH = 160
 
 
 def tell_earlier(spent: int, beside: object) -> None:
@@ -33,18 +33,21 @@ def told_warnings() -> Iterator[None]:
     """Say on standard error, as one line each, what Python would print with lines of code."""
     import warnings
 
-    from noisewright.errors import DeclarationWarning
+    from noisewright.errors import NoisewrightWarning
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DeclarationWarning)
-        yield
-    for warning in caught:
-        if issubclass(warning.category, DeclarationWarning):
-            click.echo(f"warning: {warning.message}", err=True)
-        else:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", NoisewrightWarning)
+            yield
+    finally:
+        for warning in caught:
+            if issubclass(warning.category, NoisewrightWarning):
+                click.echo(f"warning: {warning.message}", err=True)
+            else:
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
 
 
 def print_json(document: object) -> None:
@@ -64,37 +67,68 @@ def _plain(value: object) -> object:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = ""
 ) -> None:
-    """Print a table for people; columns of numbers are aligned to the right."""
+    """Print a table for people; columns of numbers are aligned to the right and never folded.
+
+    As wide as the terminal, and 80 columns (or $COLUMNS) into a file or a pipe.
+    """
     from rich import box
     from rich.console import Console
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    listed = [list(row) for row in rows]
+    listed = [[_cell(value) for value in row] for row in rows]
     table = Table(
-        title=Text(title, style="bold"),
-        caption=Text(caption) if caption else None,
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE,
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
         show_header=any(columns),
     )
     for position, column in enumerate(columns):
-        numeric = bool(listed) and all(isinstance(row[position], int | float) for row in listed)
-        table.add_column(Text(column), justify="right" if numeric else "left")
+        numeric = any(columns) and _numeric([row[position] for row in listed])
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        table.add_column(Text(column), justify=justify, no_wrap=numeric, overflow="fold")
     for row in listed:
-        table.add_row(*(_cell(value) for value in row))
-    # Into a file or a pipe, lines stay whole: only a terminal has a width to fold at.
-    Console(width=None if sys.stdout.isatty() else _FILE_WIDTH).print(table)
+        table.add_row(*map(Text, row))
+    console = Console()
+    console.print(Text(title, style="bold"))
+    if listed:
+        console.print(Padding(table, (0, 0, 0, 1), expand=False))
+    if caption:
+        console.print(Text(caption))
+    console.print()
 
 
-def _cell(value: object) -> Text:
-    """Return a cell as plain text: labels such as [0, 18) are not markup, and NaN is no figure."""
-    from rich.text import Text
+_UNKNOWN = ("", "–", "unknown")
+_NUMBER = re.compile(r"[±≤-]? ?[0-9][0-9,.]*(e[-+][0-9]+)?|inf")
 
+
+def _numeric(cells: Sequence[str]) -> bool:
+    known = [cell for cell in cells if cell not in _UNKNOWN]
+    return bool(known) and all(_NUMBER.fullmatch(cell) for cell in known)
+
+
+def _cell(value: object) -> str:
+    """Return a cell as plain text: NaN is no figure."""
     if isinstance(value, float):
-        return Text("–" if value != value else f"{value:.6g}")
-    return Text(str(value))
+        return "–" if value != value else f"{value:.6g}"
+    return f"{value:,}" if type(value) is int else str(value)
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """A figure for people, of so many digits and with its thousands apart."""
+    if value != value or value in (inf, -inf) or value == 0 or not 1e-6 < abs(value) < 1e15:
+        return _cell(float(value))
+    decimals = max(0, digits - 1 - floor(log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def print_errors(title: str, errors: Iterable[TableError], caption: str = "") -> None:
+    """Expected errors table by table."""
+    rows = [(name, queries, *map(significant, figures)) for name, queries, *figures in errors]
+    columns = ["table", "queries", "rmse", "largest", "95 % ±", "all at once ±"]
+    print_table(title, columns, rows, caption)
 
 
 def print_answers(title: str, release: Release, caption: str) -> None:
@@ -113,9 +147,49 @@ def bound_note(bound_class: BoundClass | None) -> str:
     return "" if bound_class is None else bound_class.statement
 
 
+class _Bounded(Protocol):
+    """What has bounds: a forecast, or a row of a comparison."""
+
+    @property
+    def lower_bound(self) -> float | None:
+        """The bound for linear strategies."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The error over it."""
+
+    @property
+    def bound_class(self) -> BoundClass | None:
+        """The methods it limits."""
+
+    @property
+    def bounds(self) -> tuple[ClassBound, ...]:
+        """The bounds for wider classes."""
+
+
+def print_bounds(title: str, bounded: _Bounded) -> None:
+    """How close to the least error, class by class: the wider the class, the stronger the claim."""
+    limits = [(b.bound_class, b.lower_bound, b.ratio) for b in bounded.bounds]
+    if bounded.bound_class is not None and bounded.lower_bound is not None:
+        limits.insert(0, (bounded.bound_class, bounded.lower_bound, bounded.ratio))
+    rows = [
+        (limited, f"{least:,.4g}", "–" if ratio is None else f"{ratio:.4f} × that")
+        for limited, least, ratio in limits
+    ]
+    print_table(
+        title,
+        ["among", "no error below", "here"],
+        rows or [("no bound known", "–", "–")],
+        "\n".join(f"{limited.statement}." for limited, _, _ in limits),
+    )
+
+
 @contextmanager
 def progress(description: str) -> Iterator[Callable[..., None]]:
-    """Show long work on standard error; yields a function of the fraction done and a text."""
+    """Show long work on standard error, stage by stage as it names them.
+
+    Yields a function of the fraction done and a text.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -127,4 +201,5 @@ def progress(description: str) -> Iterator[Callable[..., None]]:
         def update(fraction: float, text: str = description) -> None:
             p.update(task, total=1.0, completed=fraction, description=text)
 
-        yield update
+        with listening(lambda text: p.update(task, description=text)):
+            yield update

@@ -10,20 +10,32 @@ import click
 
 from noisewright.cli.options import FILE, Question, json_option, question_options
 from noisewright.cli.output import (
-    ERRORS_BY_TABLE,
     SHOWN,
     bound_note,
+    print_bounds,
+    print_errors,
     print_json,
     print_table,
     progress,
+    significant,
 )
 
 if TYPE_CHECKING:
     from noisewright.local.optimise.optimised import Progress
     from noisewright.planning.central import CentralPlan
+    from noisewright.planning.explain import Explanation
     from noisewright.planning.local import LocalPlan
     from noisewright.planning.targets import Target
     from noisewright.workload.base import FloatArray
+
+PROOFS = {
+    "trace": "the trace of the information",
+    "prior": "the trace, at the worst prior found",
+    "order": "kernels that fall with distance",
+    "tables": "kernels over tables",
+    "sets": "multipliers for sets of every size",
+}
+"""What proves a local bound, in words."""
 
 
 @click.command()
@@ -38,11 +50,16 @@ if TYPE_CHECKING:
 )
 @click.option("--pure", is_flag=True, help="With targets: find ε of pure privacy, not ρ.")
 @click.option("--mechanism", default="auto", show_default=True, help="A mechanism's name.")
+@click.option(
+    "--strategy", type=FILE,
+    help="Your own matrix instead (.npy, .npz, .mtx, .csv): rows to measure; local: chances.",
+)  # fmt: skip
+@click.option("--explain", is_flag=True, help="Say why this mechanism, and what others reach.")
 @click.option("--people", type=int, help="Local: the expected error for that many people.")
 @click.option("--alpha", type=float, help="Local: people needed for this variance per query.")
 @click.option(
     "--effort", type=click.Choice(["low", "normal", "high"]),
-    help="Local: how hard to look for a better strategy (normal unless told).",
+    help="Local: how hard to look for a better strategy and a better proof (normal unless told).",
 )  # fmt: skip
 @click.option("--time-limit", type=float, help="Local: seconds to look for a better strategy.")
 @click.option("--seed", type=int, help="Local: seed of the search, which is public.")
@@ -68,6 +85,8 @@ if TYPE_CHECKING:
 def plan(
     question: Question,
     mechanism: str,
+    strategy: str | None,
+    explain: bool,
     output: str | None,
     as_json: bool,
     target_rmse: float | None,
@@ -94,6 +113,7 @@ def plan(
     """
     from noisewright.files import check_writable
     from noisewright.planning.targets import Target
+    from noisewright.workload.matrix_files import read_matrix
 
     if output is not None:
         check_writable(output)
@@ -101,7 +121,9 @@ def plan(
         settings: dict[str, Any] = {k: v for k, v in local.items() if v is not None}
         if prior is not None:
             settings["prior"] = _numbers(prior)
-        _plan_local(question, mechanism, settings, output, as_json)
+        if strategy is not None:
+            settings["strategy"] = read_matrix(strategy)
+        _plan_local(question, mechanism, settings, explain, output, as_json)
         return
     targets = [Target.parse(text) for text in table_targets]
     if target_rmse is not None:
@@ -109,26 +131,58 @@ def plan(
     if target_max is not None:
         targets.append(Target("max", target_max))
     with progress("planning"):
-        result, binding = _planned(question, mechanism, targets, pure)
+        reasons, binding = _planned(question, mechanism, strategy, targets, pure)
+    result = reasons.plan
     if output is not None:
         result.save(output)
     if as_json:
-        print_json(result.summary() | ({} if binding is None else {"binding": binding}))
-    else:
-        _show_central(result, output, binding)
+        told: dict[str, object] = {} if binding is None else {"binding": binding}
+        if explain:
+            told |= {"why": reasons.why, "others": [other.to_dict() for other in reasons.others]}
+        print_json(result.summary() | told)
+        return
+    _show_central(result, output, binding)
+    if explain:
+        _show_reasons(reasons)
+
+
+def _show_reasons(reasons: Explanation) -> None:
+    """Why this mechanism, and what the others would reach."""
+    planned = [
+        (other.mechanism, significant(other.achieved), f"{other.times:.4f}", other.reason)
+        for other in reasons.others
+        if other.achieved is not None and other.times is not None
+    ]
+    left_out: dict[str, list[str]] = {}
+    for other in reasons.others:
+        if other.achieved is None:
+            left_out.setdefault(other.reason, []).append(other.mechanism)
+    title = f"Why {reasons.plan.mechanism}: {reasons.why}"
+    note = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in left_out.items())
+    columns = ["instead", "error", "times this", ""]
+    print_table(title, columns if planned else [], planned, note)
 
 
 def _planned(
-    question: Question, mechanism: str, targets: list[Target], pure: bool
-) -> tuple[CentralPlan, str | None]:
+    question: Question, mechanism: str, strategy: str | None, targets: list[Target], pure: bool
+) -> tuple[Explanation, str | None]:
     """The plan for a budget, or for targets with the one that decides the budget."""
     from noisewright import api
     from noisewright.errors import InvalidParameter
+    from noisewright.planning.explain import Explanation
+    from noisewright.workload.matrix_files import read_matrix
 
     queries, error, domain = question.queries, question.exponent, question.domain
     if not targets:
-        plan = api.plan(queries, question.privacy, error=error, mechanism=mechanism, domain=domain)
-        return plan, None
+        own = None if strategy is None else read_matrix(strategy)
+        budget = question.privacy
+        return api.explain(
+            queries, budget, error=error, mechanism=mechanism, strategy=own, domain=domain
+        ), None
+    if strategy is not None:
+        raise InvalidParameter(
+            "strategy", strategy, "cannot be combined with targets", "give a budget instead"
+        )
     if question.epsilon is not None or question.rho is not None:
         raise InvalidParameter(
             "target",
@@ -146,7 +200,8 @@ def _planned(
         mechanism=mechanism,
         domain=domain,
     )
-    return fit.plan, fit.binding.text()
+    why = "it meets the targets with the least budget"
+    return Explanation(fit.plan, why, ()), fit.binding.text()
 
 
 def _show_central(plan: CentralPlan, output: str | None, binding: str | None) -> None:
@@ -154,36 +209,47 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
     from noisewright.workload.statistics import PEOPLE
 
     forecast = plan.forecast()
-    ratio = "no bound known" if forecast.ratio is None else f"{forecast.ratio:.4f} × the bound"
     rows = [
         ("queries", f"{plan.queries:,}"),
         ("privacy", plan.privacy.text()),
+        ("a person", plan.person),
         ("mechanism", plan.mechanism),
         ("root mean square error", f"{forecast.rmse:,.2f} people"),
         ("largest standard error", f"{forecast.max:,.2f} people"),
-        (f"certified ({forecast.error})", ratio),
         ("solver", plan.status),
     ]
     if forecast.ratio is not None:
-        rows.insert(-1, ("bound for", str(forecast.bound_class)))
-        rows.insert(-1, ("bound by", plan.proposal.certificate))
+        rows.append(("linear bound by", plan.proposal.certificate))
     if binding is not None:
         rows.append(("decided by", binding))
     if output is not None:
         rows.append(("written to", output))
-    print_table("Plan", ["", ""], rows, bound_note(forecast.bound_class))
+    print_table("Plan", ["", ""], rows)
+    print_bounds(f"How close to the least error ({forecast.error})", forecast)
     tables = plan.table_errors()
     if len(tables) > 1:
         of_people = all(table.unit == PEOPLE for table in plan.tables())
         title = "Expected error by table" + (", in people" if of_people else "")
         note = "" if of_people else "– depends on how many people there are"
-        print_table(title, ERRORS_BY_TABLE, tables, note)
+        print_errors(title, tables, note)
+    if plan.domain is not None and plan.domain.unit is not None:
+        _show_rows(plan)
+
+
+def _show_rows(plan: CentralPlan) -> None:
+    """Errors for other numbers of rows per person: the number is public and chosen unseen."""
+    each = plan.forecast().rmse / plan.rows
+    choices = sorted({1, 2, 3, 5, 10, 20, plan.rows})
+    rows = [(f"{k:,}" + " (this plan)" * (k == plan.rows), f"{k * each:,.2f}") for k in choices]
+    note = "errors grow with the rows kept, what is left out shrinks; choose without the data"
+    print_table("Rows of one person that count", ["rows", "rmse"], rows, note)
 
 
 def _plan_local(
     question: Question,
     mechanism: str,
     settings: dict[str, Any],
+    explain: bool,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -196,7 +262,8 @@ def _plan_local(
         def tell(state: Progress) -> None:
             ratio = f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
             share = state.seconds / (limit if isinstance(limit, float) and limit else 10.0)
-            advance(min(share, 0.99), f"optimising ({state.stage}): {ratio}")
+            doing = "proving" if state.stage == "proof" else f"optimising ({state.stage})"
+            advance(min(share, 0.99), f"{doing}: {ratio}")
 
         plan: LocalPlan = api.plan(
             question.queries,
@@ -210,12 +277,26 @@ def _plan_local(
     if output is not None:
         plan.save(output)
     document = plan.summary()
+    chosen = mechanism == "auto" and "strategy" not in settings
+    why = _why_local(plan, document) if chosen else "it was asked for"
     if as_json:
-        print_json(document)
+        print_json(document | ({"why": why} if explain else {}))
         return
     _show_local(plan, document, output)
+    if explain:
+        click.echo(f"Why {plan.mechanism}: {why}\n")
     if plan.people is not None:
         _show_forecast(plan, plan.people)
+
+
+def _why_local(plan: LocalPlan, document: dict[str, Any]) -> str:
+    """Why the plan is by its mechanism, in a sentence."""
+    why = f"the fewest people of {len(plan.runners_up) + 1} mechanisms planned"
+    if plan.runners_up:
+        second = min(plan.runners_up, key=lambda row: row["sample_complexity"])
+        times = second["sample_complexity"] / document["sample_complexity"]
+        why += f"; {second['mechanism']} would need {times:.3f} times as many"
+    return why
 
 
 def _numbers(path: str) -> FloatArray:
@@ -247,6 +328,7 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
     bound_class = plan.comparison.bound_class if ratio else None
     if bound_class is not None:
         rows.append(("bound for", str(bound_class)))
+        rows.append(("bound by", PROOFS.get(document["certificate"], document["certificate"])))
     if "people_needed" in document:
         needed = f"{document['people_needed']:,}"
         rows.append((f"people for a variance of {document['alpha']:g}", needed))
@@ -269,10 +351,10 @@ def _show_forecast(plan: LocalPlan, people: int) -> None:
     caption = f"root mean square {forecast.rmse:,.1f}; on the worst data {forecast.worst_rmse:,.1f}"
     tables = plan.table_errors(people)
     if len(tables) > 1:
-        print_table(title, ERRORS_BY_TABLE, tables, caption)
+        print_errors(title, tables, caption)
         return
     shown = zip(plan.labels()[:SHOWN], forecast.std, forecast.halfwidth, strict=False)
-    rows = [(label, f"{std:,.1f}", f"± {half:,.1f}") for label, std, half in shown]
+    rows = [(label, f"{std:,.1f}", f"{half:,.1f}") for label, std, half in shown]
     more = len(forecast.std) - len(rows)
     caption += f"; {more:,} more queries" if more else ""
-    print_table(title, ["query", "standard error", "95 % within"], rows, caption)
+    print_table(title, ["query", "standard error", "95 % within ±"], rows, caption)

@@ -9,6 +9,7 @@ import click
 
 from noisewright.cli.options import json_option
 from noisewright.cli.output import print_json, print_table
+from noisewright.cli.sources import opened, table_argument
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
@@ -20,11 +21,23 @@ def schema() -> None:
 
 
 @schema.command()
-@click.argument("table", type=click.Path(path_type=Path))
+@table_argument()
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the draft here.")
+@click.option("--codes", multiple=True, help="A column of numbers that are codes; may be repeated.")
+@click.option("--numbers", multiple=True, help="A column of few numbers that are no codes.")
 @json_option
-def suggest(table: Path, output: Path | None, as_json: bool) -> None:
-    """Draft a schema from TABLE (CSV or Parquet), marked `reviewed: false`.
+def suggest(
+    tables: tuple[str, ...],
+    output: Path | None,
+    codes: tuple[str, ...],
+    numbers: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Draft a schema from TABLE, marked `reviewed: false`.
+
+    TABLE is a CSV or Parquet file, several of them, a folder, or - for standard input.
+    Whole numbers of at most twelve different values are taken for codes, which have no order: the
+    draft says so beside each, and --codes and --numbers decide it.
 
     The draft is made by looking at the table, so it is as private as the table, and a file of it
     is readable by you alone. Replace every value and bound by one from public knowledge, then set
@@ -35,9 +48,10 @@ def suggest(table: Path, output: Path | None, as_json: bool) -> None:
 
     if output is not None:
         files.check_writable(output)
-    draft = suggest_schema(table)
+    with opened(tables) as table:
+        draft = suggest_schema(table, codes=codes, numbers=numbers)
     if as_json:
-        print_json(draft.domain.to_dict() | {"left_out": draft.left_out})
+        print_json(draft.domain.to_dict() | {"left_out": draft.left_out, "notes": draft.notes})
     elif output is None:
         click.echo(draft.to_yaml(), nl=False)
     if output is not None:

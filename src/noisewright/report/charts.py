@@ -9,10 +9,14 @@ import numpy as np
 from noisewright.planning.plan import ReleasedTable
 from noisewright.planning.release import Release
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import PEOPLE, Axis
+from noisewright.workload.statistics import PEOPLE
+from noisewright.workload.table_axes import Axis
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from noisewright.central.mechanism import Integers
+    from noisewright.planning.running import StreamRelease
 
 INK, MUTED, PRIVATE, TRUTH = "#1c2430", "#6b7685", "#2563c9", "#d9772b"
 _MOST_LABELS = 60
@@ -130,6 +134,26 @@ def _heat(release: Release, table: ReleasedTable, part: slice) -> alt.Chart:
             height=max(18, min(34, 130 // len(first.labels))) * len(first.labels),
         )
     )
+
+
+def stream_chart(release: StreamRelease, chosen: Integers) -> str:
+    """A running count in the band that holds all steps at once, at the steps chosen."""
+    import altair as alt
+
+    columns = {"step": release.steps, "answer": release.answers}
+    columns |= {"low": release.lower_all, "high": release.upper_all}
+    rows = [
+        dict(zip(columns, values, strict=True))
+        for values in zip(*(column[chosen].tolist() for column in columns.values()), strict=True)
+    ]
+    x = alt.X("step:Q", title="step", axis=alt.Axis(format="~s", tickMinStep=1))
+    base = alt.Chart(alt.Data(values=rows)).encode(x=x.scale(nice=False, zero=False))
+    y = alt.Y("low:Q", title=f"{PEOPLE} so far", axis=alt.Axis(format="~s")).scale(nice=False)
+    alone = len(rows) == 1
+    band = base.mark_rule(color=PRIVATE) if alone else base.mark_area(opacity=0.22, color=PRIVATE)
+    line = base.mark_point(color=PRIVATE) if alone else base.mark_line(color=PRIVATE)
+    layers = [band.encode(y=y, y2="high:Q"), line.encode(y="answer:Q")]
+    return _svg(alt.layer(*layers).properties(width=2 * _WIDTH, height=_HEIGHT + 60))
 
 
 def _axis_title(axis: Axis) -> str:

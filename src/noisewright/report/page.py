@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +20,12 @@ from noisewright.workload.statistics import PEOPLE
 
 _MOST_CHARTS = 24
 _MOST_ROWS = 200
+_ERRORS = {"rmse": ", root mean square over answers", "max": ", in the least certain answer"}
 
 
 def page(release: Release, truth: FloatArray | None = None, title: str = "Private release") -> str:
     """The page as HTML. `truth` may be given only for synthetic data."""
-    template = Template(files("noisewright.report").joinpath("page.html").read_text("utf-8"))
-    return template.substitute(
+    return filled(
         title=escape(title),
         lead=_lead(release, truth),
         tiles=_tiles(release),
@@ -37,12 +39,9 @@ def page(release: Release, truth: FloatArray | None = None, title: str = "Privat
 
 def _lead(release: Release, truth: FloatArray | None) -> str:
     tables, hidden = len(release.tables), int(np.isnan(release.answers).sum())
+    replaced = release.metadata["neighbours"] == "replace-one"
+    change = "given other answers" if replaced else "been left out"
     left_out = f" ({hidden:,} of them left out)" if hidden else ""
-    change = (
-        "given other answers"
-        if release.metadata["neighbours"] == "replace-one"
-        else "been left out"
-    )
     text = (
         f"{len(release):,} answers{left_out} in {tables:,} table{'s' if tables != 1 else ''}, "
         "every one protected by the same promise: what is published here would look almost the "
@@ -56,13 +55,33 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
     return escape(text)
 
 
-def _tiles(release: Release) -> str:
-    spent = release.metadata["privacy"]
-    promise = ", ".join(
+def promise(metadata: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The tile of what is promised."""
+    spent = metadata["privacy"]
+    text = ", ".join(
         f"{symbol} = {spent[name]:g}"
         for name, symbol in (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
         if spent.get(name) is not None
     )
+    return "privacy", text, f"neighbours: {metadata['neighbours']}"
+
+
+def drawn(tiles: Sequence[tuple[str, str, str]]) -> str:
+    """Tiles with a name, a figure and a note each."""
+    return "".join(
+        f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b>'
+        f"<small>{escape(note)}</small></div>"
+        for name, value, note in tiles
+    )
+
+
+def filled(**parts: str) -> str:
+    """The page of these parts, as HTML."""
+    template = Template(files("noisewright.report").joinpath("page.html").read_text("utf-8"))
+    return template.substitute(parts)
+
+
+def _tiles(release: Release) -> str:
     counts = [t.unit == PEOPLE for t in release.tables for _ in range(t.queries)]
     std = release.std[np.array(counts) & ~np.isnan(release.std)]
     typical, largest = "none left", "none left"
@@ -73,24 +92,34 @@ def _tiles(release: Release) -> str:
     limited = release.metadata.get("bound_class")
     note = "nothing is certified" if ratio is None else f"bound for {limited}"
     tiles = [
-        ("privacy", promise, f"neighbours: {release.metadata['neighbours']}"),
+        promise(release.metadata),
         ("typical error", typical, "people, root mean square over counts"),
         ("largest error", largest, "people, standard error of a count"),
         ("against the lower bound", best, note),
     ]
-    return "".join(
-        f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b>'
-        f"<small>{escape(note)}</small></div>"
-        for name, value, note in tiles
-    )
+    return drawn(tiles)
 
 
 def _bound(release: Release) -> str:
-    """What the lower bound is about; nothing where there is none."""
-    limited = release.metadata.get("bound_class")
-    if limited is None:
+    """What no method of each class goes below, and what the classes are; nothing without bounds."""
+    known = release.metadata
+    limits = [(bound["class"], bound["lower_bound"], bound["ratio"]) for bound in known["bounds"]]
+    if known.get("bound_class") is not None:
+        limits.insert(0, (known["bound_class"], known["lower_bound"], known["ratio"]))
+    if not limits:
         return ""
-    return f'<p class="quiet">{escape(BoundClass(limited).statement)}.</p>'
+    items = "".join(
+        f"<li><b>{'–' if ratio is None else f'{ratio:.3f} ×'}</b><div>{escape(least)}"
+        f"<small>{escape(BoundClass(name).statement)}.</small></div></li>"
+        for name, bound, ratio in limits
+        for least in [f"{bound:,.4g} people: {name}"]
+    )
+    error = escape(_ERRORS.get(known["error"], ""))
+    return (
+        "<h2>How close to the least error</h2>"
+        f'<p class="quiet">These answers over what no method of a class goes below{error}.</p>'
+        f'<ul class="bounds">{items}</ul>'
+    )
 
 
 def _charts(release: Release, truth: FloatArray | None) -> str:
@@ -153,10 +182,13 @@ def _answers(release: Release) -> str:
         answer = "left out" if np.isnan(release.answers[i]) else f"{release.answers[i]:,.1f}"
         std = "" if np.isnan(release.std[i]) else f"{release.std[i]:,.1f}"
         cells = [str(names[i]), release.labels[i], answer, std, ends]
+        if release.is_changed:
+            cells.append(f"{release.unbiased.answers[i]:,.1f} ± {release.unbiased.std[i]:,.1f}")
         rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     more = len(release) - len(rows)
     tail = f'<p class="quiet">and {more:,} more in the file of answers.</p>' if more > 0 else ""
+    beside = "<th>unbiased</th>" if release.is_changed else ""
     return (
         "<table><thead><tr><th>table</th><th>query</th><th>answer</th><th>std. error</th>"
-        f"<th>95 % interval</th></tr></thead><tbody>{''.join(rows)}</tbody></table>{tail}"
+        f"<th>95 % interval</th>{beside}</tr></thead><tbody>{''.join(rows)}</tbody></table>{tail}"
     )

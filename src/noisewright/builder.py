@@ -1,0 +1,250 @@
+"""A table in, a few words: questions built by method calls, the same as those written in YAML.
+
+nw.table(frame).count().by(region=["N", "S"]).mean("income", bounds=(0, 1e5)).by("region")
+
+Every call returns a new builder. What it amounts to is a schema and a specification (`domain`,
+`specification`), from which the same plan is made as from files. Whatever is declared here (keys,
+bounds, bins) will be public and must come from public knowledge, never from the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import floor, log10
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from noisewright import api
+from noisewright.display import Shown
+from noisewright.domain import Categorical, Domain, Numeric
+from noisewright.domain.attribute import Attribute
+from noisewright.errors import DomainError, InvalidParameter
+from noisewright.privacy.budget import Privacy
+from noisewright.workload import Workload
+from noisewright.workload.spec import Questions
+
+if TYPE_CHECKING:
+    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.counting import Source
+    from noisewright.planning.release import Release
+
+Bounds = tuple[float, float]
+_FINENESS = 10_000  # units of a number between its bounds, unless told
+
+
+def table(source: Source, *, schema: Domain | str | Path | None = None) -> TableQuestions:
+    """Begin questions about a table of people: one row is one person, the privacy unit.
+
+    `schema` declares attributes; without one, keys and bounds are declared with the questions.
+    """
+    if schema is None:
+        return TableQuestions(source)
+    domain = schema if isinstance(schema, Domain) else Domain.from_yaml(schema)
+    return TableQuestions(source, tuple(domain.attributes), (), domain)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableQuestions(Shown):
+    """Questions about a table, immutable; `plan` and `release` make of them what files would."""
+
+    source: Any = field(repr=False)  # whoever holds the builder holds the table
+    attributes: tuple[Attribute, ...] = ()
+    queries: tuple[Mapping[str, Any], ...] = ()
+    schema: Domain | None = None
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def count(self) -> TableQuestions:
+        """Numbers of people: everybody, or `.by(...)` some attributes."""
+        return self._asking({"total": True})
+
+    def sum(self, name: str, **declared: Any) -> TableQuestions:
+        """Sums of a number within its `bounds`."""
+        return self._of_number("sum", name, **declared)
+
+    def mean(self, name: str, **declared: Any) -> TableQuestions:
+        """Means of a number within its `bounds` (values are clipped to them).
+
+        `unit` is what values are rounded to; `missing="other"` counts people without a value, who
+        otherwise refuse the table.
+        """
+        return self._of_number("mean", name, **declared)
+
+    def variance(self, name: str, **declared: Any) -> TableQuestions:
+        """Variances of a number within its `bounds`."""
+        return self._of_number("variance", name, **declared)
+
+    def quantiles(
+        self,
+        name: str,
+        at: Sequence[float] = (0.25, 0.5, 0.75),
+        *,
+        bounds: Bounds | None = None,
+        bins: int = 100,
+        missing: Literal["other", "error"] = "error",
+    ) -> TableQuestions:
+        """Quantiles of a number, from cumulative counts over `bins` of equal width."""
+        declared = self._declaring(name, bounds, bins, missing)
+        if not isinstance(declared._known(name), Numeric):
+            raise InvalidParameter("quantiles", name, "must be a numeric attribute")
+        return declared._asking({"quantiles": name, "at": [float(level) for level in at]})
+
+    def cdf(
+        self,
+        name: str,
+        *,
+        bounds: Bounds | None = None,
+        bins: int = 100,
+        missing: Literal["other", "error"] = "error",
+    ) -> TableQuestions:
+        """Cumulative counts of an ordered attribute (`bounds` and `bins`, where not declared)."""
+        return self._declaring(name, bounds, bins, missing)._asking({"cdf": name})
+
+    def by(self, *groups: str | Attribute, **keys: Sequence[str | int]) -> TableQuestions:
+        """Ask the last question by group.
+
+        Groups are names of declared attributes, attributes, or names with their public keys:
+        `.by("sex", region=["N", "S"])`. People with other values are counted as `other`.
+        """
+        named = [Categorical(name, list(values), outside="other") for name, values in keys.items()]
+        declared = [group for group in (*groups, *named) if isinstance(group, Attribute)]
+        names = [g.name if isinstance(g, Attribute) else g for g in (*groups, *named)]
+        last = dict(self._last)
+        if last.pop("total", None):
+            last["marginal"] = names
+        elif "marginal" in last:
+            last["marginal"] = [*last["marginal"], *names]
+        else:
+            last["by"] = [*last.get("by", []), *names]
+        result = self
+        for attribute in declared:
+            result = result._declared(attribute)
+        result = replace(result, queries=(*self.queries[:-1], last))
+        for name in names:
+            result._known(name)
+        return result
+
+    def important(self, weight: float) -> TableQuestions:
+        """How much the accuracy of the last question matters, 1 being ordinary."""
+        last = {**self._last, "weight": float(weight)}
+        return replace(self, queries=(*self.queries[:-1], last))
+
+    def named(self, name: str) -> TableQuestions:
+        """A name for the table of the last question."""
+        return replace(self, queries=(*self.queries[:-1], {**self._last, "name": name}))
+
+    # --- what it amounts to -----------------------------------------------------------------------
+
+    @property
+    def specification(self) -> dict[str, Any]:
+        """The questions as YAML would say them."""
+        return {"queries": [dict(query) for query in self.queries]}
+
+    @property
+    def domain(self) -> Domain:
+        """What was declared, as a schema."""
+        if not self.attributes:
+            raise DomainError("nothing is declared about the table; group by public keys first")
+        if self.schema is None:
+            return Domain(self.attributes)
+        boxes = [box.to_dict(self.schema) for box in self.schema.boxes]
+        return Domain(self.attributes, self.schema.reviewed, boxes)
+
+    @property
+    def workload(self) -> Questions:
+        """The questions over the declared attributes."""
+        return Workload.from_spec(self.specification, self.domain)
+
+    def plan(self, privacy: Privacy, **choices: Any) -> CentralPlan:
+        """Plan the questions (choices as in `nw.plan`); no data is read and nothing is spent."""
+        plan: CentralPlan = api.plan(self.workload, privacy, **choices)
+        return plan
+
+    def release(self, privacy: Privacy, **recorded: Any) -> Release:
+        """Plan, and answer from the table; `recorded` is what `plan.release` takes (a ledger)."""
+        return self.plan(privacy).release(self.source, **recorded)
+
+    # --- declarations -----------------------------------------------------------------------------
+
+    @property
+    def _last(self) -> Mapping[str, Any]:
+        if not self.queries:
+            raise InvalidParameter("by", None, "has no question before it", "start with .count()")
+        return self.queries[-1]
+
+    def _asking(self, query: Mapping[str, Any]) -> TableQuestions:
+        return replace(self, queries=(*self.queries, query))
+
+    def _of_number(
+        self,
+        kind: str,
+        name: str,
+        *,
+        bounds: Bounds | None = None,
+        unit: float | None = None,
+        missing: Literal["other", "error"] = "error",
+    ) -> TableQuestions:
+        declared = self._declaring(name, bounds, 1, missing)
+        attribute = declared._known(name)
+        if not isinstance(attribute, Numeric):
+            raise InvalidParameter(kind, name, "must be a numeric attribute", "give bounds=(…, …)")
+        if attribute.lower is None or attribute.upper is None:
+            raise InvalidParameter(kind, name, "has no bounds", "give bounds=(lower, upper)")
+        step = _unit(attribute.upper - attribute.lower) if unit is None else float(unit)
+        return declared._asking({kind: name, "unit": step})
+
+    def _declaring(
+        self, name: str, bounds: Bounds | None, bins: int, missing: Literal["other", "error"]
+    ) -> TableQuestions:
+        """With a number between bounds; bins already declared are kept where they are finer."""
+        known = next((a for a in self.attributes if a.name == name), None)
+        if bounds is None:
+            self._known(name)
+            return self
+        low, high = bounds
+        if not (np.isfinite(low) and np.isfinite(high) and low < high and bins >= 1):
+            rule = "must be two finite numbers, the lower first, and at least one bin"
+            raise InvalidParameter("bounds", bounds, rule, "bounds come from public knowledge")
+        if isinstance(known, Numeric) and len(known.edges) > 2:
+            if (known.lower, known.upper) == (low, high):
+                return self
+            if bins == 1 and known.edges[0] <= low and high <= known.edges[-1]:
+                return self._declared(replace(known, lower=low, upper=high))
+        edges = tuple(float(edge) for edge in np.linspace(low, high, bins + 1))
+        return self._declared(Numeric(name, edges, outside="clip", missing=missing))
+
+    def _declared(self, attribute: Attribute) -> TableQuestions:
+        others = {a.name: a for a in self.attributes}
+        others[attribute.name] = attribute
+        return replace(self, attributes=tuple(others.values()))
+
+    def _known(self, name: str) -> Attribute | None:
+        """The attribute of that name, or the one that has a level of that name."""
+        for attribute in self.attributes:
+            if name == attribute.name:
+                return attribute
+            if name in {level.name for level in attribute.coarser}:
+                return None
+        raise InvalidParameter(
+            "attribute",
+            name,
+            "is not declared",
+            f"give its public keys, .by({name}=[…]), its bounds=(lower, upper), or a schema",
+        )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        texts = []
+        for query in self.queries:
+            kind, what = next(iter(query.items()))
+            groups = what if kind == "marginal" else query.get("by", [])
+            head = "count" if kind in ("marginal", "total") else f"{kind} of {what}"
+            texts.append(head + (f" by {' × '.join(groups)}" if groups else ""))
+        return [("questions", "; ".join(texts) or "none yet")]
+
+
+def _unit(width: float) -> float:
+    """A power of ten of which there are some ten thousand between the bounds."""
+    return float(10.0 ** floor(log10(width / _FINENESS))) if width > 0 else 1.0

@@ -1,0 +1,113 @@
+"""Commands on a release that was kept: `answer` asks it more, `report` draws its page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from noisewright.cli.options import FILE, check_output, check_recorded, json_option
+from noisewright.cli.output import SHOWN, print_answers, print_json, progress
+
+if TYPE_CHECKING:
+    from noisewright.planning.release import Release
+    from noisewright.planning.running import StreamRelease
+
+_kept = click.argument("release_file", metavar="RELEASE", type=FILE)
+
+
+@click.command()
+@_kept
+@click.argument("workload", required=False)
+@click.option("--queries", type=FILE, help="Further questions in YAML.")
+@click.option("-o", "--output", type=FILE, help="Answers: CSV, Parquet or .nwr by suffix.")
+@json_option
+def answer(
+    release_file: str, workload: str | None, queries: str | None, output: str | None, as_json: bool
+) -> None:
+    """Answer further questions from RELEASE (.nwr): no table is read and no budget is spent.
+
+    Whatever the measurement determines is answered with exact errors; the rest is refused.
+
+    \b
+    Examples:
+      noisewright answer r.nwr --queries more.yaml -o more.csv
+      noisewright answer r.nwr prefix:64
+    """
+    from pathlib import Path
+
+    from noisewright.errors import InvalidParameter
+
+    if (workload is None) == (queries is None):
+        raise InvalidParameter(
+            "queries", queries, "or else a workload must be given", "give exactly one of the two"
+        )
+    if output is not None:
+        check_recorded(output, release_file)
+    with progress("answering"):
+        answers = kept_release(release_file).answer(workload or Path(str(queries)))
+        if output is not None:
+            answers.write(output)
+    if as_json:
+        print_json({**answers.metadata, "rows": answers.to_arrow().to_pylist()})
+        return
+    more = len(answers) - SHOWN
+    note = [f"{more:,} more" if more > 0 else "", f"written to {output}" if output else ""]
+    cost = "from the same measurement: nothing was spent"
+    print_answers("Further answers", answers, "; ".join(filter(None, [*note, cost])))
+
+
+@click.command()
+@_kept
+@click.option("-o", "--output", type=FILE, required=True, help="The page, in HTML.")
+@json_option
+def report(release_file: str, output: str, as_json: bool) -> None:
+    """Write a self-contained page about RELEASE (.nwr): promise, errors, charts and answers.
+
+    Of a running stream that was kept, the page shows the answers alone: nothing of its state.
+    """
+    import noisewright as nw
+
+    check_output(output, release_file)
+    with progress("drawing"):
+        nw.report(_shown(release_file), output)
+    if as_json:
+        print_json({"report": output})
+    else:
+        click.echo(f"written to {output}")
+
+
+def _shown(path: str) -> Release | StreamRelease:
+    """What a page can be drawn of: a release, or the answers of a stream, older states too."""
+    import noisewright as nw
+    from noisewright import container
+    from noisewright.planning.plan_files import stored_stream
+    from noisewright.planning.running import StreamRelease
+    from noisewright.planning.stream_files import SECRET
+
+    if container.kind_of(path)[0] == SECRET:
+        return stored_stream(path)[0]
+    content = nw.load(path)
+    return content if isinstance(content, StreamRelease) else _release_of(content, path)
+
+
+def kept_release(path: str) -> Release:
+    """The release in a file; a plan is refused."""
+    import noisewright as nw
+
+    return _release_of(nw.load(path), path)
+
+
+def _release_of(content: object, path: str) -> Release:
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.release import Release
+    from noisewright.planning.running import RunningStream, StreamRelease
+
+    if isinstance(content, StreamRelease | RunningStream):
+        rule = "is of a stream, which answers its running count alone"
+        raise InvalidParameter("release", path, rule, "see it by `noisewright report` or `show`")
+    if not isinstance(content, Release):
+        raise InvalidParameter(
+            "release", path, "is a plan, which has no answers", "give the .nwr file of a release"
+        )
+    return content
