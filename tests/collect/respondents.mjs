@@ -1,6 +1,6 @@
 // Scripted people: each one loads the campaign, checks it, draws a report and sends it.
 import { readFileSync } from "node:fs";
-import { Campaign } from "../../clients/javascript/noisewright.js";
+import { Campaign } from "../../src/noisewright/collect/web/noisewright.js";
 
 const { address, people, days = 1, options = {} } = JSON.parse(readFileSync(0, "utf8"));
 

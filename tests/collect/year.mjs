@@ -1,6 +1,6 @@
 // A person's device through many days, with a clock and a collector of our own.
 import { readFileSync } from "node:fs";
-import { Campaign } from "../../clients/javascript/noisewright.js";
+import { Campaign } from "../../src/noisewright/collect/web/noisewright.js";
 
 const { document, days, from } = JSON.parse(readFileSync(0, "utf8"));
 const Real = Date;

@@ -1,6 +1,6 @@
 // Runs what standard input lists in the JavaScript client, for the tests.
 import { readFileSync } from "node:fs";
-import { Client, Randomizer } from "../../../clients/javascript/noisewright.js";
+import { Client, Randomizer } from "../../../src/noisewright/collect/web/noisewright.js";
 
 function attempt(work) {
   try {

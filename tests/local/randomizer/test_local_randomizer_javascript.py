@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,8 @@ from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import ReportFormat, exported
 from noisewright.local.storage import HOMES
 
-NODE = shutil.which("node")
+NODE, NPM = shutil.which("node"), shutil.which("npm")
+MODULE = PATH.parents[1] / "src" / "noisewright" / "collect" / "web" / "noisewright.js"
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed")
 
 
@@ -96,10 +100,26 @@ def test_ten_thousand_reports_of_every_kind_are_the_same(name):
 
 
 def test_the_module_is_small():
-    import gzip
+    assert len(gzip.compress(MODULE.read_bytes(), 9)) <= 10_000
 
-    module = PATH.parent / "javascript" / "noisewright.js"
-    assert len(gzip.compress(module.read_bytes(), 9)) <= 10_000
+
+@pytest.mark.skipif(NPM is None, reason="npm is not installed")
+def test_the_package_holds_the_module_that_browsers_are_served(tmp_path):
+    package = PATH.parent / "javascript"
+    for path in (*package.iterdir(), MODULE):
+        copy = tmp_path / path.relative_to(PATH.parents[1])
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    command = [NPM, "pack", "--offline", "--no-update-notifier", "--loglevel=error"]
+    subprocess.run(
+        command, cwd=tmp_path / package.relative_to(PATH.parents[1]), check=True,
+        capture_output=True, env={**os.environ, "HOME": str(tmp_path)},
+    )  # fmt: skip
+    (packed,) = tmp_path.rglob("*.tgz")
+    with tarfile.open(packed) as archive:
+        names = set(archive.getnames())
+        assert archive.extractfile("package/noisewright.js").read() == MODULE.read_bytes()
+    assert names == {f"package/{n}" for n in ("noisewright.js", "package.json", "README.md")}
 
 
 @needs_node
