@@ -14,6 +14,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.further import Further, further_answers
 from noisewright.planning.release import Release
+from noisewright.planning.spending import LedgerNote
 from noisewright.workload import Workload, stack
 from noisewright.workload.spec import Questions, questions
 
@@ -24,11 +25,10 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
     """One release from two of the same table: answers weighed by the inverse of their covariance.
 
     It answers what either was asked, or `queries`; its spending is both of theirs. That the two are
-    of the same people is the caller's word; that they are of the same schema, neighbours and of
-    different noise is checked.
+    of the same people is the caller's word; that they are of the same schema, neighbours, dataset
+    where a ledger names it, and of different noise is checked.
     """
-    plans = [release.plan for release in (first, second)]
-    mine, theirs = plans
+    mine, theirs = first.plan, second.plan
     if not isinstance(mine, CentralPlan) or not isinstance(theirs, CentralPlan):
         raise InvalidParameter("release", "estimates", "are merged as aggregates", "merge those")
     if mine.domain != theirs.domain or mine.sizes != theirs.sizes:
@@ -38,6 +38,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
             "are over different schemas",
             "combine like with like",
         )
+    _check_rows(mine)
     names = [set((r.identity or "").split(_JOIN)) for r in (first, second)]
     if names[0] & names[1] or "" in names[0] | names[1]:
         raise InvalidParameter(
@@ -60,10 +61,39 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
     measurement = Measurement(parts=(first.measurement, second.measurement))
     identity = _JOIN.join(sorted(names[0] | names[1]))
     time = max(first.time or "", second.time or "") or None
-    whole = replace(
-        first, plan=plan, measurement=measurement, steps=(), identity=identity, time=time
-    )
+    note = _note(first.ledger, second.ledger)
+    whole = Release(plan, measurement, (), identity, time, note)
     return whole if queries is None else further_answers(whole, queries)
+
+
+def _check_rows(plan: CentralPlan) -> None:
+    """Refuse where some rows of a person count and others do not.
+
+    Which rows are kept follows from all columns that were read with them, also for other plans of
+    the same reading, so that two releases need not be about the same rows: their truths differ.
+    """
+    if plan.domain is not None and plan.domain.unit is not None:
+        raise InvalidParameter(
+            "releases",
+            plan.person,
+            "need not be about the same rows of a person, so their answers differ by more than"
+            " noise",
+            "plan all of it at once, or ask one of them more with release.answer",
+        )
+
+
+def _note(first: LedgerNote | None, second: LedgerNote | None) -> LedgerNote | None:
+    """The later entry of a ledger, whose hash covers the other; none unless it has both."""
+    if first is None or second is None or first.ledger != second.ledger:
+        return None
+    if first.dataset != second.dataset:
+        raise InvalidParameter(
+            "releases",
+            [first.dataset, second.dataset],
+            "are of different datasets, so of different people",
+            "combine releases of one",
+        )
+    return max(first, second, key=lambda note: note.entry)
 
 
 def _both(first: CentralPlan, second: CentralPlan) -> Workload:
