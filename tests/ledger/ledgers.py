@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from noisewright.ledger.book import Ledger
 from noisewright.planning.spending import Cost
@@ -24,7 +25,7 @@ def rho(amount: float) -> Gaussian:
     return Gaussian((2 * amount) ** 0.5 * (1 - 1e-12))
 
 
-def ledger(tmp_path: Path, budget: Privacy, name: str = "people", **options: float) -> Ledger:
+def ledger(tmp_path: Path, budget: Privacy, name: str = "people", **options: Any) -> Ledger:
     """A fresh ledger with one dataset."""
     book = Ledger(tmp_path / "budget.db")
     book.create(name, budget, **options)

@@ -21,7 +21,7 @@ from noisewright.errors import (
 )
 from noisewright.ledger import book as book_module
 from noisewright.ledger.book import Ledger
-from noisewright.ledger.entries import Noise
+from noisewright.ledger.entries import Noise, Person
 from noisewright.ledger.standing import share
 from noisewright.planning.release import Release
 
@@ -85,11 +85,43 @@ def test_people_of_several_rows_are_charged_for_all_of_them(
     table = tmp_path / "people.csv"
     table.write_text("person,sex\n1,F\n1,M\n2,F\n")
     made = nw.plan("identity:2", nw.Privacy(**budget), domain=domain)
-    book = ledger(tmp_path, nw.Privacy(**budget))
-    made.release(table, ledger=book, dataset="people")
+    book = ledger(tmp_path, nw.Privacy(**budget), unit="person")
+    release = made.release(table, ledger=book, dataset="people")
     account = book.account("people")
+    (spent,) = account.releases
+    assert spent.reserved.unit == Person("person", rows)
+    assert release.statement()["unit"] == domain.person
     assert account.spend == made.method.spend.of_rows(rows)
     assert 1 - share(account.created.limits, account.used) < 1e-9
+
+
+def test_a_budget_is_of_rows_or_of_those_that_a_column_names(tmp_path: Path) -> None:
+    """What is spent on one unit says nothing of another: it is refused, and nothing is spent."""
+    sexes = nw.Categorical("sex", ("F", "M"))
+    named, other, rows = (
+        nw.plan("identity:2", nw.Privacy(rho=0.1), domain=nw.Domain([sexes], unit=unit))
+        for unit in (nw.Unit("person", 2), nw.Unit("household", 2), None)
+    )
+    book = ledger(tmp_path, nw.Privacy(rho=1.0), unit="person")
+    book.create("rows", nw.Privacy(rho=1.0))
+    assert (book.show("people")["unit"], book.show("rows")["unit"]) == ("person", None)
+    for plan_, dataset, said in (
+        (other, "people", "unit='household' is not whose budget 'people' is"),
+        (rows, "people", "unit='one row' is not .* name it in the schema, .unit: {column: person"),
+        (named, "rows", "unit='person' is not .* a dataset made with --unit"),
+    ):
+        with pytest.raises(InvalidParameter, match=said):
+            book.reserve(dataset, plan_.cost)
+    stream = nw.plan_stream(8, nw.Privacy(rho=0.1))
+    with pytest.raises(InvalidParameter, match="unit='one row'"):
+        stream.start(ledger=book, dataset="people")
+    values = nw.plan_values("job", nw.Privacy(epsilon=0.1, delta=1e-9), unit="person")
+    assert values.cost.unit == nw.Unit("person")
+    assert entries(book) == 3
+    book.reserve("people", named.cost)
+    book.reserve("rows", rows.cost)
+    with pytest.raises(InvalidParameter, match=r"unit\.column"):
+        book.create("nobody", nw.Privacy(rho=1.0), unit="")
 
 
 @pytest.mark.parametrize(

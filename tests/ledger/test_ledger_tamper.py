@@ -18,7 +18,7 @@ import noisewright as nw
 from ledger.ledgers import cost, ledger, rho
 from noisewright.errors import FileFormatError, NoisewrightError
 from noisewright.ledger.book import Ledger
-from noisewright.ledger.entries import Created, Line, chained, next_line
+from noisewright.ledger.entries import FORMAT_VERSION, Created, Line, Person, chained, next_line
 from noisewright.privacy.filters import Limits
 
 COUNTS = np.array([40, 0, 7, 1000])
@@ -137,8 +137,18 @@ def appended(book: Ledger, *entries: object) -> None:
 def test_entries_that_break_the_rules_are_refused_though_their_hashes_fit(book: Ledger) -> None:
     time = book.history().time
     budget = nw.Privacy(epsilon=1, delta=1e-9).to_dict()
-    forged = Created(time=time, dataset="rich", budget=dict(budget), limits=Limits("gaussian", 9.0))
+    forged = Created(
+        time=time, dataset="rich", budget=dict(budget), limits=Limits("gaussian", 9.0), unit=None
+    )
     appended(book, forged)
+    with pytest.raises(FileFormatError, match="entry 9 breaks the rules"):
+        book.history()
+
+
+def test_a_loss_of_another_unit_is_refused_though_its_hash_fits(book: Ledger) -> None:
+    (spent,) = [e for _, e in book.history().entries if getattr(e, "version", None) == ""][:1]
+    time, unit = book.history().time, Person("household", 1)
+    appended(book, msgspec.structs.replace(spent, release="x", time=time, unit=unit))
     with pytest.raises(FileFormatError, match="entry 9 breaks the rules"):
         book.history()
 
@@ -155,7 +165,9 @@ def test_overspending_that_was_written_by_hand_is_refused(book: Ledger) -> None:
 def test_a_newer_format_is_refused_in_words(tmp_path: Path) -> None:
     book = ledger(tmp_path, nw.Privacy(rho=1.0))
     first = lines(book)[0]
-    content = first.content.replace(b'"format_version":1', b'"format_version":7')
+    content = first.content.replace(
+        f'"format_version":{FORMAT_VERSION}'.encode(), b'"format_version":7'
+    )
     number, hash_ = 1, chained(1, content, "0" * 64)
     raw(
         book,

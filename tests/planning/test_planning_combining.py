@@ -98,7 +98,7 @@ def test_releases_that_keep_some_rows_of_a_person_are_not_mixed(rows: int, tmp_p
         nw.plan(nw.Workload.from_spec({"queries": [{"marginal": n}]}, domain), nw.Privacy(rho=1))
         for n in (["sex"], ["sex", "region"])
     ]
-    truths = [list(plan.counts(path).values())[0].sum() for plan in releases]
+    truths = [next(iter(plan.counts(path).values())).sum() for plan in releases]
     assert truths == [40 * rows] * 2
     with pytest.raises(InvalidParameter, match="need not be about the same rows of a person"):
         nw.combine(*(plan.release(path) for plan in releases))

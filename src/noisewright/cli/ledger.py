@@ -39,6 +39,10 @@ def ledger() -> None:
 )  # fmt: skip
 @click.option("--pure", type=float, default=0.0, help="Of ε, kept for releases of pure ε.")
 @click.option("--aside", type=float, default=0.0, help="Of δ, kept for promises (ε, δ).")
+@click.option(
+    "--unit", metavar="COLUMN",
+    help="The column that names the people whose budget it is; without it a row is a person.",
+)  # fmt: skip
 @json_option
 def create(
     location: str,
@@ -47,13 +51,16 @@ def create(
     rule: Any,
     pure: float,
     aside: float,
+    unit: str | None,
     as_json: bool,
 ) -> None:
     """Add DATASET with its budget; make LEDGER where there is none. The budget is for good."""
     from noisewright.ledger.book import Ledger
     from noisewright.ledger.standing import standing
 
-    account = Ledger(location).create(dataset, budget.privacy, rule=rule, pure=pure, aside=aside)
+    account = Ledger(location).create(
+        dataset, budget.privacy, rule=rule, pure=pure, aside=aside, unit=unit
+    )
     facts = standing(account)
     print_json(facts) if as_json else _show_one(facts)
 
@@ -175,6 +182,7 @@ def _show_one(facts: dict[str, Any]) -> None:
     unfinished = f", {spent['unfinished']} of them unfinished" if spent["unfinished"] else ""
     rows = [
         ("budget", privacy.text()),
+        ("unit", facts["person"]),
         ("spent", f"{bar(spent['share'])} {spent['share']:.1%} by {releases}{unfinished}"),
         ("left", left_text(facts["left"])),
     ]

@@ -12,6 +12,7 @@ import msgspec
 
 from noisewright import __version__
 from noisewright.display import Shown
+from noisewright.domain.unit import read_unit
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.ledger.entries import (
     FORMAT_VERSION,
@@ -19,12 +20,13 @@ from noisewright.ledger.entries import (
     Created,
     Noise,
     Opened,
+    Person,
     Reserved,
     check_noise,
     next_line,
 )
 from noisewright.ledger.history import Account, History
-from noisewright.ledger.refusals import does_not_fit, released_before
+from noisewright.ledger.refusals import does_not_fit, other_unit, released_before
 from noisewright.ledger.stores import Store, store_at
 from noisewright.planning.spending import Again, Cost, LedgerNote
 from noisewright.privacy.budget import Privacy
@@ -60,9 +62,11 @@ class Ledger(Shown):
         rule: RuleName | None = None,
         pure: float = 0.0,
         aside: float = 0.0,
+        unit: str | None = None,
     ) -> Account:
         """Add a dataset with its budget; the ledger itself is made where there is none.
 
+        `unit` is the column that names the people whose budget it is; without it a row is a person.
         Rules: "gaussian" (for ε at δ) adds up squares of sensitivity/σ, "zcdp" adds up ρ, "sum"
         adds up ε. `pure` keeps that much of ε for pure releases, `aside` that much of δ for
         promises (ε, δ). All of it is fixed for good: limits that follow answers would be no limits.
@@ -71,6 +75,8 @@ class Ledger(Shown):
         if version:
             raise InvalidParameter("dataset", dataset, "has a version", "versions share one budget")
         limits = limits_of(budget, rule, pure, aside)
+        if unit is not None:
+            read_unit(unit)  # refuses what names no column
         with self._store.writing(new=True) as writer:
             lines = writer.lines()
             if not lines:
@@ -87,7 +93,9 @@ class Ledger(Shown):
                     "one name is one budget, for good; nothing was changed",
                 )  # fmt: skip
             time = self._time_after(history)
-            entry = Created(time=time, dataset=name, budget=dict(budget.to_dict()), limits=limits)
+            entry = Created(
+                time=time, dataset=name, budget=dict(budget.to_dict()), limits=limits, unit=unit
+            )
             writer.append(next_line(history.last, entry))
         return Account(entry)
 
@@ -185,6 +193,9 @@ class Ledger(Shown):
                 "neighbours", cost.spend.neighbours, f"is not the dataset's relation, {relation}",
                 f"plan for {relation}; nothing was spent",
             )  # fmt: skip
+        person = Person.of(cost.unit)
+        if not account.created.covers(person):
+            raise other_unit(account, cost)
         before = account.earlier(cost.plan, version)
         if before is not None and again != "spend":
             raise released_before(account, before, again)
@@ -194,7 +205,7 @@ class Ledger(Shown):
         entry = Reserved(
             time=self._time_after(history), dataset=name, version=version,
             release=secrets.token_hex(8), spend=cost.spend, noise=noise,
-            plan=cost.plan, title=cost.title[:500],
+            plan=cost.plan, title=cost.title[:500], unit=person,
         )  # fmt: skip
         if account.created.limits.used_by(cost.spend, account.used) is None:
             raise does_not_fit(account, cost)

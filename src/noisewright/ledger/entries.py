@@ -10,16 +10,18 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from math import inf
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import msgspec
 
+from noisewright.domain import Unit
+from noisewright.domain.unit import ROW_IS_PERSON
 from noisewright.errors import FileFormatError
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.filters import Limits
 from noisewright.privacy.spend import Gaussian, Laplace, Spend
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _ROUNDING = Fraction(1, 10**12)  # of ratios that were multiplied by numbers of rows
 _FIRST = "0" * 64
 _LAWS: dict[str, type[Gaussian] | type[Laplace]] = {
@@ -44,6 +46,18 @@ class Noise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sensitivity: float | None = None
 
 
+class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whoever has all rows with one value of `column`, of which at most `rows` count."""
+
+    column: Name
+    rows: Annotated[int, msgspec.Meta(ge=1)]
+
+    @classmethod
+    def of(cls, unit: Unit | None) -> Self | None:
+        """The unit of a plan; None where one row is one person."""
+        return None if unit is None else cls(unit.column, unit.rows)
+
+
 class Entry(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="entry"
 ):
@@ -61,23 +75,41 @@ class Opened(Entry, frozen=True, kw_only=True, tag="opened"):
 
 
 class Created(Entry, frozen=True, kw_only=True, tag="created"):
-    """A dataset with a budget, for all its versions, and the limits that keep it."""
+    """A dataset with a budget, for all its versions, and the limits that keep it.
+
+    `unit` is the column that names the people whose budget it is; without one, a row is a person.
+    """
 
     dataset: Name
     budget: dict[str, Any]
     limits: Limits
+    unit: Name | None
 
     @property
     def privacy(self) -> Privacy:
         """The budget as a promise."""
         return Privacy.from_dict(self.budget)
 
+    @property
+    def person(self) -> str:
+        """Whose budget it is, in words."""
+        return ROW_IS_PERSON if self.unit is None else f"a person is all rows with one {self.unit}"
+
+    def covers(self, person: Person | None) -> bool:
+        """Whether a loss of this unit is one of those whose budget it is.
+
+        How many rows count is in the loss already. A budget of rows covers no plan that keeps some
+        rows of a name: another row may push one out, so that more changes than one row.
+        """
+        return self.unit == (None if person is None else person.column)
+
 
 class Reserved(Entry, frozen=True, kw_only=True, tag="reserved"):
     """A release that is about to draw its noise: from here on its budget is spent.
 
     `plan` is a digest of all that decides what is measured, `version` which state of the dataset
-    was declared to be read, and `noise` what is drawn, from which `spend` follows.
+    was declared to be read, `noise` what is drawn, from which `spend` follows, and `unit` whose
+    loss that is.
     """
 
     dataset: Name
@@ -87,6 +119,7 @@ class Reserved(Entry, frozen=True, kw_only=True, tag="reserved"):
     noise: tuple[Noise, ...]
     plan: Text
     title: Text
+    unit: Person | None
 
 
 class Committed(Entry, frozen=True, kw_only=True, tag="committed"):

@@ -121,6 +121,7 @@ class History:
             self._require(entry.dataset in self.accounts, line)
             account = self.accounts[entry.dataset]
             sound = entry.spend.neighbours == account.privacy.neighbours
+            sound = sound and account.created.covers(entry.unit)
             sound = sound and entry.release not in self._releases
             self._require(sound and check_noise(entry.spend, entry.noise), line)
             self._require(account.add(line.number, entry), line)

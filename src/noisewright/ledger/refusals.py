@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import floor, log10
 
-from noisewright.errors import BudgetExceeded, ReleasedBefore
+from noisewright.errors import BudgetExceeded, InvalidParameter, ReleasedBefore
 from noisewright.ledger.history import Account, Spent
 from noisewright.planning.spending import Again, Cost
 from noisewright.privacy.budget import Privacy
@@ -90,6 +90,20 @@ def does_not_fit(account: Account, cost: Cost) -> BudgetExceeded:
     else:
         rest = "nothing of this kind is left"
     return BudgetExceeded(f"{start}: {rest}; nothing was spent", fits)
+
+
+def other_unit(account: Account, cost: Cost) -> InvalidParameter:
+    """A release whose loss is not that of the people whose budget it is."""
+    unit = cost.unit and cost.unit.column
+    person = account.created.person
+    column = account.created.unit
+    remedy = (
+        f"name it in the schema, `unit: {{column: {column}, rows: …}}`"
+        if column
+        else "a dataset made with --unit takes such plans"
+    )
+    rule = f"is not whose budget {account.name!r} is ({person}), and no loss converts"
+    return InvalidParameter("unit", unit or "one row", rule, f"{remedy}; nothing was spent")
 
 
 def released_before(account: Account, before: Spent, again: Again) -> ReleasedBefore:

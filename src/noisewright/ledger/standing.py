@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from noisewright.ledger.entries import AnyEntry, Committed, Created, Line, Opened, Reserved
 from noisewright.ledger.history import Account, History, Spent
 from noisewright.ledger.refusals import largest_fitting
@@ -27,6 +29,8 @@ def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
     budget = created.privacy
     return {
         "dataset": account.name,
+        "unit": created.unit,
+        "person": created.person,
         "budget": {
             **budget.to_dict(),
             "rule": created.limits.rule,
@@ -110,7 +114,7 @@ def _told(history: History, line: Line, entry: AnyEntry) -> dict[str, Any]:
     if isinstance(entry, Created):
         limits = entry.limits
         return {**told, "entry": "created", "dataset": entry.dataset, "budget": entry.budget,
-                "rule": STATEMENTS[limits.rule]}  # fmt: skip
+                "unit": entry.unit, "rule": STATEMENTS[limits.rule]}  # fmt: skip
     spent = history.release(entry.release)
     assert spent is not None
     told |= {"dataset": spent.reserved.dataset, "release": entry.release}
@@ -124,6 +128,7 @@ def _release(history: History, spent: Spent, entry: Reserved) -> dict[str, Any]:
     return {
         "version": entry.version,
         "title": entry.title,
+        "unit": None if entry.unit is None else msgspec.structs.asdict(entry.unit),
         "plan": entry.plan,
         "spend": entry.spend.to_dict(),
         "noise": [

@@ -344,7 +344,8 @@ class CentralPlan(Shown):
         asked = "; ".join(table.name for table in self.tables())
         title = f"{shortened(asked, 80)} ({self.mechanism})"
         noise = noise_of(self._measured)
-        return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
+        unit = None if self.domain is None else self.domain.unit
+        return Cost(self.spend, self.privacy, plan_digest(self), title, noise, unit)
 
     def _restored(self, content: bytes, counter: Counter | None) -> Release:
         from noisewright.planning.plan_files import from_bytes

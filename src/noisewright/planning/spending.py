@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
+from noisewright.domain import Unit
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Spend
@@ -47,7 +48,8 @@ class LedgerNote(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Cost:
     """What a release is about to spend, and on what: all that a ledger is told of it.
 
-    `plan` is a digest of what decides the measurement; `noise` the laws drawn, ready for JSON.
+    `plan` is a digest of what decides the measurement; `noise` the laws drawn, ready for JSON;
+    `unit` says whose loss `spend` is: that of whoever has all rows of one name, or of one row.
     """
 
     spend: Spend
@@ -55,6 +57,7 @@ class Cost:
     plan: str
     title: str
     noise: Sequence[dict[str, Any]] = field(default_factory=tuple)
+    unit: Unit | None = None
 
 
 class Reservation(Protocol):

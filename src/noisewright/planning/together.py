@@ -14,7 +14,7 @@ import numpy as np
 
 from noisewright.central.mechanism import Counts
 from noisewright.display import Shown
-from noisewright.domain import Domain
+from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import error_norm, plan_central
@@ -104,7 +104,17 @@ class Together(Shown):
         costs = [plan.cost for plan in self.plans]
         noise = [drawn for cost in costs for drawn in cost.noise]
         title = "; ".join(cost.title for cost in costs)
-        return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
+        return Cost(self.spend, self.privacy, plan_digest(self), title, noise, self._unit(costs))
+
+    def _unit(self, costs: Sequence[Cost]) -> Unit | None:
+        """Whose loss it is altogether: plans must be about the same persons."""
+        units = [cost.unit for cost in costs]
+        if len({unit and unit.column for unit in units}) > 1:
+            raise InvalidParameter(
+                "unit", [unit and unit.column for unit in units], "differ between the plans",
+                "what is spent on different units does not add up",
+            )  # fmt: skip
+        return max(units, key=lambda unit: 0 if unit is None else unit.rows)
 
     def _counts(self, data: Data, counter: Counter | None) -> list[Counts]:
         """The exact tables of every plan."""

@@ -109,7 +109,8 @@ class ValuePlan(Shown):
         """What a ledger is told of a release."""
         from noisewright.planning.plan_files import plan_digest
 
-        return Cost(self.spend, self.privacy, plan_digest(self), f"values of {self.column}")
+        title = f"values of {self.column}"
+        return Cost(self.spend, self.privacy, plan_digest(self), title, unit=self.unit)
 
     def chance(self, people: int) -> float:
         """The probability that a value which so many people hold is released."""
