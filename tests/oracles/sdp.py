@@ -9,12 +9,20 @@ import numpy as np
 
 
 def approximate_gamma2(matrix: np.ndarray, entrywise: float, shift: bool = False) -> float:
-    """min t: [[P, X], [Xᵀ, Q]] ⪰ 0, diag ≤ t, |X − W − c1ᵀ| ≤ α (c = 0 without a shift)."""
-    p, n = matrix.shape
+    """The least γ2 within a tolerance of every entry."""
+    return boxed_gamma2(matrix - entrywise, matrix + entrywise, shift)
+
+
+def boxed_gamma2(lower: np.ndarray, upper: np.ndarray, shift: bool = False) -> float:
+    """min t: [[P, X], [Xᵀ, Q]] ⪰ 0, diag ≤ t, lower ≤ X − c1ᵀ ≤ upper (c = 0 without a shift)."""
+    p, n = lower.shape
     whole = cp.Variable((p + n, p + n), PSD=True)
     level, offsets = cp.Variable(), cp.Variable((p, 1))
-    centre = matrix + offsets @ np.ones((1, n))
-    constraints = [cp.diag(whole) <= level, cp.abs(whole[:p, p:] - centre) <= entrywise]
+    block = whole[:p, p:] - offsets @ np.ones((1, n))
+    down, up = np.where(np.isfinite(lower)), np.where(np.isfinite(upper))
+    constraints = [cp.diag(whole) <= level]
+    constraints += [block[down] >= lower[down]] if len(down[0]) else []
+    constraints += [block[up] <= upper[up]] if len(up[0]) else []
     if not shift:
         constraints.append(offsets == 0)
     problem = cp.Problem(cp.Minimize(level), constraints)

@@ -72,7 +72,8 @@ def norm(
         check_chart(chart)
     results: list[Factorization] | list[ApproximateNorm]
     if entrywise is not None:
-        from noisewright.norm.approximate import TOLERANCE, approximate_norm
+        from noisewright.norm.approximate import approximate_norm
+        from noisewright.norm.boxes import TOLERANCE
 
         stop = TOLERANCE if tolerance is None else tolerance
         with progress("approximating"):

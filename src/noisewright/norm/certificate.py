@@ -213,17 +213,44 @@ def witness_bound(
     every U whose rows sum to zero, and to nothing else: a rest would be multiplied by shifts of any
     size. `fsum` is exact, so is the test; W may then be taken from the middle of its rows.
     """
+    if shift:
+        matrix = matrix - row_middles(matrix)[:, None]
+    return box_bound(matrix - entrywise, matrix + entrywise, u, a, b, shift)
+
+
+def box_bound(
+    lower: FloatArray,
+    upper: FloatArray,
+    u: FloatArray,
+    a: FloatArray,
+    b: FloatArray,
+    shift: bool = False,
+) -> float:
+    """A number just below (Σ lower·U⁺ − upper·U⁻)/γ2*(U): no matrix between the limits has less γ2.
+
+    Every Z between them has Z•U at least as large, and Z•U ≤ γ2(Z)·γ2*(U). Where a limit is
+    infinite, U must not lean on it. Shifts are as in `witness_bound`; limits are then taken from
+    the middle of their rows.
+    """
     if not u.any():
         return 0.0
     if shift:
         if any(fsum(row) != 0 for row in u.tolist()):
             raise Contradiction("rows of a witness for free shifts must sum to zero exactly")
-        matrix = matrix - row_middles(matrix)[:, None]
-    gain = float(np.sum(matrix * u) - entrywise * np.sum(np.abs(u)))
-    size = float(np.sum(np.abs(matrix * u)) + entrywise * np.sum(np.abs(u)))
+        ends = np.stack([lower, upper])
+        finite = np.where(np.isfinite(ends), ends, np.nan_to_num(ends[::-1], posinf=0, neginf=0))
+        middles = finite.max(axis=(0, 2)) / 2 + finite.min(axis=(0, 2)) / 2
+        lower, upper = lower - middles[:, None], upper - middles[:, None]
+    leant = np.where(u > 0, lower, np.where(u < 0, upper, 0.0))
+    if not np.isfinite(leant).all():
+        raise Contradiction("a witness must not lean on a limit that is infinite")
+    gain = float(np.sum(leant * u))
+    # Limits may be differences of larger numbers: the other limit is then as large as these.
+    widest = np.where(np.isfinite(upper - lower), np.maximum(abs(lower), abs(upper)), abs(leant))
+    size = float(np.sum(widest * np.abs(u)))
     root_a, root_b = np.sqrt(a / a.sum()), np.sqrt(b / b.sum())
     norm = float(np.linalg.norm(u / root_a[:, None] / root_b, 2))
-    slack = 8 * sum(matrix.shape) * EPSILON
+    slack = 8 * sum(u.shape) * EPSILON
     return max(0.0, (gain - slack * size) / (norm * (1 + slack)))
 
 

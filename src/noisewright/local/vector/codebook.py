@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import exp
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,8 @@ from noisewright.local.strategy import (
 )
 from noisewright.local.vector.held_columns import factor_columns, whole_columns
 from noisewright.workload.base import FloatArray, Workload
+
+Randomizer = Literal["one-bit", "privunit"]
 
 _VECTOR_STEPS = 2**20
 _DIRECTION_STEPS = 2**11
@@ -111,9 +114,15 @@ def _farthest(entries: IntArray) -> int:
 
 def unit_vectors(workload: Workload) -> IntArray:
     """Columns of a factorization, padded to equal length, as whole numbers."""
-    columns = factor_columns(workload)
+    return padded_vectors(factor_columns(workload))
+
+
+def padded_vectors(columns: FloatArray) -> IntArray:
+    """Columns padded to equal length by one more coordinate, as whole numbers."""
     lengths = np.linalg.norm(columns, axis=0)
     longest = float(lengths.max())
+    if not longest > 0:
+        raise InvalidParameter("columns", "zero", "must differ", "ask more than totals")
     padding = np.sqrt(np.maximum(longest**2 - lengths**2, 0.0))
     padded = np.vstack([columns, padding]) if padding.max() > 1e-9 * longest else columns
     return whole_columns(padded, longest, _VECTOR_STEPS)
@@ -131,6 +140,17 @@ def _count(coordinates: int, size: int) -> int:
     return int(max(4 * coordinates, min(count, 2**23 // size)))
 
 
+def codebook(vectors: IntArray, epsilon: float, randomizer: Randomizer) -> Codebook:
+    """Directions for these vectors: one of each pair ±g is a person's own, or the nearest few."""
+    check_epsilon(epsilon)
+    coordinates, size = vectors.shape
+    count = _count(coordinates, size)
+    if randomizer == "one-bit":
+        return Codebook.of(vectors, directions(coordinates, count // 2), epsilon)
+    chosen = max(1, min(round(count / (1 + exp(epsilon))), count // 2))
+    return Codebook.of(vectors, directions(coordinates, count), epsilon, chosen)
+
+
 def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
     """The randomised sign of the product with a public random direction."""
     check_epsilon(epsilon)
@@ -138,9 +158,7 @@ def one_bit(workload: Workload, epsilon: float) -> IndexStrategy:
         positive = _projections(workload, _TRANSLATED // 2)
         signs = [field >= 0 for field in positive.fields]
         return positive.strategy(np.concatenate([signs, np.logical_not(signs)]), epsilon)
-    vectors = unit_vectors(workload)
-    listed = directions(len(vectors), _count(len(vectors), workload.size) // 2)
-    return Codebook.of(vectors, listed, epsilon)
+    return codebook(unit_vectors(workload), epsilon, "one-bit")
 
 
 def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
@@ -152,10 +170,7 @@ def privunit(workload: Workload, epsilon: float) -> IndexStrategy:
         near = _projections(workload, _TRANSLATED)
         count = best_subset_size(workload.size, epsilon)
         return near.strategy(top_cells(near.fields, count), epsilon)
-    vectors = unit_vectors(workload)
-    count = _count(len(vectors), workload.size)
-    chosen = max(1, min(round(count / (1 + exp(epsilon))), count // 2))
-    return Codebook.of(vectors, directions(len(vectors), count), epsilon, chosen)
+    return codebook(unit_vectors(workload), epsilon, "privunit")
 
 
 @dataclass(frozen=True, eq=False)

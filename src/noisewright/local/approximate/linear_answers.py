@@ -1,0 +1,201 @@
+"""Means over people of the entries of a matrix, from reports about their columns.
+
+A person holds a column index; query i asks for the mean over people of Z[i, column]. Any strategy
+over the columns answers it without bias as Z x̂/N, and how far the answers stray is known exactly
+before anybody reports: the variance of one report's number, its range, and so Bernstein's tail.
+
+The strategies offered are those of vectors: with Z = R·A, people report towards their column of A,
+by one bit or by a near direction [000, 032, 033], over a public list of directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.display import Shown
+from noisewright.errors import InvalidParameter
+from noisewright.local.approximate.tails import Tails
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.reports.format import ReportFormat
+from noisewright.local.strategy import IndexStrategy
+from noisewright.local.vector.codebook import Randomizer, codebook, padded_vectors
+from noisewright.workload.base import FloatArray
+
+_BLOCK_ENTRIES = 2**23
+_CENTRING_STEPS = 40
+_TYPICAL = 10_000, 0.05  # people and failure probability at which randomizers are compared
+
+
+@dataclass(frozen=True, eq=False)
+class LinearAnswers(Shown):
+    """Estimates of the mean of `targets[:, column]` over people, for every query (row)."""
+
+    strategy: IndexStrategy
+    targets: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.targets.ndim != 2 or self.targets.shape[1] != self.strategy.size:
+            raise InvalidParameter(
+                "targets",
+                f"array of shape {self.targets.shape}",
+                f"must have a column for each of {self.strategy.size} types",
+            )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("queries", f"{self.queries:,}"),
+            ("columns", f"{self.strategy.size:,}"),
+            ("strategy", self.strategy.kind),
+        ]
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return len(self.targets)
+
+    @property
+    def means(self) -> FloatArray:
+        """What each estimate is on average, where everybody holds the same column."""
+        return self.targets
+
+    @cached_property
+    def tails(self) -> Tails:
+        """Variances and ranges of the number that one report adds to every estimate."""
+        parts = [self._moments(rows) for rows in self._blocks()]
+        variance, high, low = (np.concatenate(part) for part in zip(*parts, strict=True))
+        above, below = high - self.targets.min(axis=1), self.targets.max(axis=1) - low
+        over, under = self._biases()
+        return Tails(variance, above, below, over, under)
+
+    def _biases(self) -> tuple[FloatArray, FloatArray]:
+        """How far the mean of an estimate can lie above and below the truth."""
+        return np.zeros(self.queries), np.zeros(self.queries)
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        step = max(1, _BLOCK_ENTRIES // max(self.strategy.outputs, self.strategy.size))
+        for start in range(0, self.queries, step):
+            yield self.targets[start : start + step]
+
+    def _moments(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Largest variance over all people, and the largest and least number, of some queries.
+
+        The variance over a population is E (V − c)² at the best c, so the largest over all
+        populations is the least over c of the largest over columns.
+        """
+        numbers = rows @ self._reading
+        squares = numbers**2 @ self._chances
+        low, high = rows.min(axis=1), rows.max(axis=1)
+        for _ in range(_CENTRING_STEPS):  # a convex function of c: its slope is that of the worst
+            c = (low + high) / 2
+            worst = np.argmax(squares - 2 * c[:, None] * rows, axis=1)
+            rising = c > rows[np.arange(len(rows)), worst]
+            low, high = np.where(rising, low, c), np.where(rising, c, high)
+        c = (low + high) / 2
+        variance = (squares - 2 * c[:, None] * rows).max(axis=1) + c**2
+        return np.maximum(variance, 0.0), numbers.max(axis=1), numbers.min(axis=1)
+
+    @cached_property
+    def _chances(self) -> FloatArray:
+        return self.strategy.dense()
+
+    @cached_property
+    def _reading(self) -> FloatArray:
+        """What one report adds to the estimated histogram, a column per report."""
+        q = self._chances
+        scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
+        return np.asarray(self.strategy.information.solve(scores.T))
+
+    # --- errors before any report -------------------------------------------------------------
+
+    def deviation(self, people: int, beta: float) -> float:
+        """With probability 1 − β at least, all estimates are this near their own expectations."""
+        return self._unbiased.error(people, beta)
+
+    def people_for(self, deviation: float, beta: float) -> int:
+        """The fewest people for which that deviation holds."""
+        return self._unbiased.people_for(deviation, beta)
+
+    @cached_property
+    def _unbiased(self) -> Tails:
+        t, none = self.tails, np.zeros(self.queries)
+        return Tails(t.variance, t.above, t.below, none, none)
+
+    # --- collection ---------------------------------------------------------------------------
+
+    @cached_property
+    def format(self) -> ReportFormat:
+        """How reports are written and recognised."""
+        return ReportFormat(self.strategy)
+
+    def randomize(self, columns: npt.ArrayLike) -> npt.NDArray[Any]:
+        """One report per person, who holds that column."""
+        return self.strategy.randomize(columns)
+
+    def aggregate(self, reports: Any = None) -> Aggregate:
+        """Statistics of reports, which add; none gives an empty one to add to."""
+        if isinstance(reports, Aggregate):
+            self.format.check_same(reports.format.name)
+            return reports
+        total = Aggregate(self.format)
+        return total if reports is None else total.add(reports)
+
+    def estimate(self, reports: Any) -> FloatArray:
+        """The mean over people of every query."""
+        collected = self.aggregate(reports)
+        if collected.people == 0:
+            raise InvalidParameter(
+                "reports", 0, "hold no valid report of this plan", "collect some"
+            )
+        cells = self.strategy.estimate(collected.total, collected.people)
+        return np.asarray(self.targets @ cells / collected.people)
+
+
+def vector_answers(
+    rows: npt.ArrayLike,
+    columns: npt.ArrayLike,
+    epsilon: float,
+    *,
+    signed: bool = False,
+    randomizer: Randomizer | Literal["auto"] = "auto",
+) -> LinearAnswers:
+    """Estimates of the mean of R·A over people, who report towards their column of A.
+
+    With `signed`, people hold a point and a label ±1: column j is point j with label +1, column
+    n + j the same with −1, which stands for the opposite vector. "auto" takes the randomizer whose
+    answers stray less.
+    """
+    r, a = np.asarray(rows, dtype=np.float64), np.asarray(columns, dtype=np.float64)
+    if r.ndim != 2 or a.ndim != 2 or r.shape[1] != a.shape[0] or 0 in r.shape + a.shape:
+        raise InvalidParameter("rows", f"array of shape {r.shape}", f"must fit columns {a.shape}")
+    if not (np.isfinite(r).all() and np.isfinite(a).all()):
+        raise InvalidParameter("rows", f"array of shape {r.shape}", "must be finite")
+    return fitted_answers(r @ a, a, epsilon, signed=signed, randomizer=randomizer)
+
+
+def fitted_answers(
+    targets: FloatArray,
+    columns: FloatArray,
+    epsilon: float,
+    *,
+    signed: bool = False,
+    randomizer: Randomizer | Literal["auto"] = "auto",
+) -> LinearAnswers:
+    """The same for targets that differ from R·A by a constant per row, which costs nothing."""
+    whole = np.hstack([targets, -targets]) if signed else targets
+    vectors = padded_vectors(columns)
+    vectors = np.hstack([vectors, -vectors]) if signed else vectors
+    names: tuple[Randomizer, ...] = ("one-bit", "privunit")
+    tried = [
+        LinearAnswers(codebook(vectors, epsilon, name), whole)
+        for name in names
+        if randomizer in ("auto", name)
+    ]
+    if not tried:
+        raise InvalidParameter("randomizer", randomizer, f"must be 'auto' or one of {names}")
+    return min(tried, key=lambda answers: answers.deviation(*_TYPICAL))

@@ -1,0 +1,132 @@
+"""Queries answered to a maximum error with the fewest people: the approximate factorization.
+
+Within an entrywise tolerance a the queries may be replaced by ones of smaller γ2 [000, 001]; what
+that saves in noise it costs in bias. The tolerance is the one for which the fewest people are
+needed: zero for queries such as thresholds at small errors, half the error for others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
+from noisewright.local.approximate.tails import check_beta
+from noisewright.norm.approximate import ApproximateNorm, approximate_norm
+from noisewright.workload.base import FloatArray
+
+_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
+"""Of the error allowed, what is tried as tolerance before it is refined about the best."""
+
+_SEARCH_GAP, _FINAL_GAP = 1e-2, 1e-3
+_REFINED = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximateAnswers(LinearAnswers):
+    """Answers to `matrix` that are, with probability 1 − β, all within α of the truth.
+
+    `targets` is the matrix that is estimated instead, within the tolerance of it.
+    """
+
+    matrix: FloatArray
+    norm: ApproximateNorm
+    alpha: float
+    beta: float
+
+    @property
+    def entrywise(self) -> float:
+        """The tolerance that the queries were replaced within."""
+        return self.norm.entrywise
+
+    @cached_property
+    def people(self) -> int:
+        """People needed for α and β."""
+        return self.tails.people_for(self.alpha, self.beta)
+
+    @property
+    def bias(self) -> FloatArray:
+        """The largest bias of every answer, whoever reports."""
+        return self.tails.bias
+
+    def error(self, people: int, beta: float) -> float:
+        """With probability 1 − β at least, all answers are this near the truth."""
+        return self.tails.error(people, beta)
+
+    def _biases(self) -> tuple[FloatArray, FloatArray]:
+        return biases(self.targets, self.matrix)
+
+
+def biases(targets: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far the targets lie above and below a matrix, at most, in every row."""
+    away = targets - matrix
+    return np.maximum(away.max(axis=1), 0.0), np.maximum(-away.min(axis=1), 0.0)
+
+
+def plan_answers(
+    matrix: npt.ArrayLike,
+    epsilon: float,
+    alpha: float,
+    beta: float,
+    *,
+    signed: bool = False,
+    shift: bool | None = None,
+    entrywise: float | None = None,
+) -> ApproximateAnswers:
+    """Answers to the rows of a matrix, the mean over people of the entry in their column.
+
+    With `signed` people hold a point and a label ±1, as in `vector_answers`, and an entry counts
+    with the label's sign. A `shift` per row is free unless `signed`, where it gains nothing.
+    `entrywise` fixes the tolerance; the one that needs the fewest people is found otherwise.
+    """
+    rows = np.array(matrix, dtype=np.float64)
+    if rows.ndim != 2 or 0 in rows.shape or not np.isfinite(rows).all():
+        raise InvalidParameter("matrix", f"array of shape {rows.shape}", "must be finite rows")
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise InvalidParameter("alpha", alpha, "must be > 0", "0.05 is five in a hundred")
+    check_beta(beta)
+    free = not signed if shift is None else shift
+
+    def answers(tolerance: float, gap: float) -> ApproximateAnswers:
+        norm = approximate_norm(rows, tolerance, shift=free, tolerance=gap)
+        near = norm.approximation - norm.shifts[:, None]
+        columns = norm.factorization.strategy.dense()
+        vectors = fitted_answers(near, columns, epsilon, signed=signed)
+        whole = np.hstack([rows, -rows]) if signed else rows
+        return ApproximateAnswers(
+            vectors.strategy, vectors.targets, whole, norm, float(alpha), float(beta)
+        )
+
+    if entrywise is not None:
+        if not 0 <= entrywise < alpha:
+            raise InvalidParameter("entrywise", entrywise, f"must lie in [0, {alpha})")
+        return answers(float(entrywise), _FINAL_GAP)
+    return answers(best_tolerance(rows, alpha, free), _FINAL_GAP)
+
+
+def best_tolerance(matrix: FloatArray, alpha: float, shift: bool) -> float:
+    """The tolerance a < α for which γ2(W, a)/(α − a), and with it the people, is least."""
+    cost: dict[float, float] = {}
+
+    def tried(share: float) -> float:
+        if share not in cost:
+            a = share * alpha
+            norm = approximate_norm(matrix, a, shift=shift, tolerance=_SEARCH_GAP)
+            cost[share] = norm.value / (alpha - a)
+        return cost[share]
+
+    best = 0.0
+    for share in _SHARES[1:]:
+        if tried(share) > 1.05 * tried(best):
+            break  # convex over a positive line: it falls, then rises
+        best = min(best, share, key=tried)
+    width = _SHARES[1]
+    for _ in range(_REFINED):
+        width /= 2
+        near = [share for share in (best - width, best, best + width) if 0 <= share < 1]
+        best = min(near, key=tried)
+    return float(best * alpha)

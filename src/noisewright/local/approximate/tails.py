@@ -1,0 +1,112 @@
+"""How far means of bounded numbers stray from what they estimate: Bennett's form of Bernstein.
+
+For independent X_k with variance at most v on average and X_k − E X_k ≤ b,
+Pr[mean − E ≥ t] ≤ exp(−N (v/b²) h(bt/v)), h(u) = (1 + u)ln(1 + u) − u. It implies Bernstein's
+exp(−Nt²/(2(v + bt/3))) and holds for people drawn from a population as for people as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, inf
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.workload.base import FloatArray
+
+_STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
+_MOST_PEOPLE = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Tails:
+    """Per query: the variance of one report's number, its range both ways, and the bias both ways.
+
+    `above` limits how far one number exceeds its mean, `below` how far it falls short of it;
+    `over` and `under` are how far the mean itself can lie above and below the truth.
+    """
+
+    variance: FloatArray
+    above: FloatArray
+    below: FloatArray
+    over: FloatArray
+    under: FloatArray
+
+    @property
+    def bias(self) -> FloatArray:
+        """The largest bias of every query."""
+        return np.maximum(self.over, self.under)
+
+    def failure(self, error: float, people: int) -> float:
+        """A bound on the chance that any query is further than `error` from the truth."""
+        up = self._exceed(error - self.over, self.above, people)
+        down = self._exceed(error - self.under, self.below, people)
+        return float(up.sum() + down.sum())
+
+    def _exceed(self, room: FloatArray, reach: FloatArray, people: int) -> FloatArray:
+        known = reach <= 0  # one number that never moves
+        v, b = np.where(known, 1.0, self.variance), np.where(known, 1.0, reach)
+        v = np.maximum(v, 1e-300)
+        u = np.maximum(room, 0.0) * b / v
+        exponent = people * (v / b**2) * ((1 + u) * np.log1p(u) - u)
+        chance = np.exp(-exponent)
+        chance[known & (room >= 0)] = 0.0
+        return np.asarray(chance)
+
+    def error(self, people: int, beta: float) -> float:
+        """With probability 1 − β at least, all queries are this near the truth."""
+        check_beta(beta)
+        if people < 1:
+            raise InvalidParameter("people", people, "must be a whole number >= 1")
+        low, high = 0.0, float(np.max(self.bias + np.maximum(self.above, self.below), initial=0.0))
+        if self.failure(high, people) > beta:
+            return high  # no mean strays further than one number can
+        return _least(lambda error: self.failure(error, people) <= beta, low, high)
+
+    def people_for(self, error: float, beta: float) -> int:
+        """The fewest people for which `error` holds."""
+        check_beta(beta)
+        if not error > float(self.bias.max(initial=0.0)):
+            raise InvalidParameter(
+                "error",
+                error,
+                f"must be above the bias {self.bias.max():.4g}",
+                "allow a larger one",
+            )
+        low, high = 0, 1
+        while self.failure(error, high) > beta:
+            low, high = high, 2 * high
+            if high > _MOST_PEOPLE:
+                raise TooLarge(f"an error of {error:g} needs more than {_MOST_PEOPLE:.1e} people")
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.failure(error, middle) <= beta else (middle, high)
+        return high
+
+
+def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def check_beta(beta: float) -> float:
+    """Refuse chances of failure outside (0, 1)."""
+    if not 0 < beta < 1:
+        raise InvalidParameter("beta", beta, "must lie between 0 and 1", "0.05 is customary")
+    return float(beta)
+
+
+def people_bound(variance: float, reach: float, deviation: float, beta: float, queries: int) -> int:
+    """People for which so many queries of one variance and range stay within a deviation."""
+    if deviation <= 0:
+        raise InvalidParameter("deviation", deviation, "must be > 0")
+    u = deviation * reach / variance
+    rate = variance / reach**2 * ((1 + u) * np.log1p(u) - u)
+    needed = float(np.log(2 * queries / check_beta(beta)) / rate)
+    if not needed < inf:
+        raise TooLarge("no number of people is enough")
+    return max(1, ceil(needed))
