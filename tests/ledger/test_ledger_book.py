@@ -22,7 +22,6 @@ from noisewright.errors import (
 from noisewright.ledger import book as book_module
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.entries import Noise, Person
-from noisewright.ledger.standing import share
 from noisewright.planning.release import Release
 
 COUNTS = np.array([40, 0, 7, 1000])
@@ -92,7 +91,7 @@ def test_people_of_several_rows_are_charged_for_all_of_them(
     assert spent.reserved.unit == Person("person", rows)
     assert release.statement()["unit"] == domain.person
     assert account.spend == made.method.spend.of_rows(rows)
-    assert 1 - share(account.created.limits, account.used) < 1e-9
+    assert 1 - account.created.limits.share(account.used) < 1e-9
 
 
 def test_a_budget_is_of_rows_or_of_those_that_a_column_names(tmp_path: Path) -> None:

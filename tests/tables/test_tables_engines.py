@@ -171,6 +171,37 @@ def check_people_with_many_rows(engine: Any) -> None:
         engine.counter.marginals(engine.put(table), Domain([REAL], unit="fine"), [()])
 
 
+def check_people_in_periods(engine: Any) -> None:
+    """A unit is a person in a period: as many rows of each count as are declared."""
+    table = people(300, seed=8)
+    keys: dict[str, Callable[[Any], Any]] = {
+        "day": lambda day: day.toordinal(),
+        "week": lambda day: day.isocalendar()[:2],
+        "month": lambda day: (day.year, day.month),
+        "quarter": lambda day: (day.year, (day.month - 1) // 3),
+        "year": lambda day: day.year,
+    }
+    source = engine.put(table)
+    for per, key in keys.items():
+        domain = Domain([DOMAIN["truth"]], unit=Unit("who", 2, "each", per=per, date="month"))
+        times: dict[Any, int] = defaultdict(int)
+        nameless = 0
+        rows = zip(table["who"].to_pylist(), table["month"].to_pylist(), strict=True)
+        for person, moment in rows:
+            if moment is None:
+                nameless += 1
+            else:
+                times[person, key(moment.date())] += 1
+        expected = nameless + sum(min(2, count) for count in times.values())
+        assert engine.counter.marginals(source, domain, [()])[0].tolist() == [expected], per
+    refused = Domain([DOMAIN["truth"]], unit=Unit("who", per="day", date="month"))
+    with pytest.raises(DomainError, match="has no 'who' or 'month'"):
+        engine.counter.marginals(source, refused, [()])
+    wrong = Domain([DOMAIN["truth"]], unit=Unit("who", per="day", date="fine"))
+    with pytest.raises(DomainError, match="declared as the date of a unit"):
+        engine.counter.marginals(source, wrong, [()])
+
+
 def check_cells_of_rows(engine: Any) -> None:
     domain = Domain([DOMAIN["age"], DOMAIN["truth"]])
     table = people(80, seed=4)
@@ -208,8 +239,8 @@ def check_plans(engine: Any) -> None:
 
 
 SUITE: list[Callable[[Any], None]] = [
-    check_cells, check_sums, check_people_with_many_rows, check_cells_of_rows, check_refusals,
-    check_plans,
+    check_cells, check_sums, check_people_with_many_rows, check_people_in_periods,
+    check_cells_of_rows, check_refusals, check_plans,
 ]  # fmt: skip
 
 

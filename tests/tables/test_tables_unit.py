@@ -287,6 +287,9 @@ def test_histograms_and_reports_know_no_people_with_many_rows() -> None:
         ({"column": "x", "missing": "skip"}, "must be one of refuse, each"),
         ({"column": "x", "key": "a'b"}, "without quotes"),
         ({"rows": 2}, "must be a column's name"),
+        ({"column": "x", "per": "decade", "date": "d"}, "must be one of day, week"),
+        ({"column": "x", "per": "day"}, "goes with `per`"),
+        ({"column": "x", "date": "d"}, "goes with `per`"),
         ([1], "must be a column's name"),
     ],
 )
@@ -297,7 +300,7 @@ def test_units_are_checked(declared: object, message: str) -> None:
 
 
 def test_units_are_kept_in_schemas() -> None:
-    for unit in (Unit("id"), Unit("id", 3, "each", "k")):
+    for unit in (Unit("id"), Unit("id", 3, "each", "k"), Unit("id", per="week", date="d")):
         schema = Domain([COLOURS], unit=unit)
         assert Domain.from_yaml(schema.to_yaml()) == schema
         assert schema.fingerprint != Domain([COLOURS]).fingerprint

@@ -43,6 +43,7 @@ def ledger() -> None:
     "--unit", metavar="COLUMN",
     help="The column that names the people whose budget it is; without it a row is a person.",
 )  # fmt: skip
+@click.option("--group", "groups", multiple=True, help="A part that shares nobody with the others.")
 @json_option
 def create(
     location: str,
@@ -52,6 +53,7 @@ def create(
     pure: float,
     aside: float,
     unit: str | None,
+    groups: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Add DATASET with its budget; make LEDGER where there is none. The budget is for good."""
@@ -59,7 +61,7 @@ def create(
     from noisewright.ledger.standing import standing
 
     account = Ledger(location).create(
-        dataset, budget.privacy, rule=rule, pure=pure, aside=aside, unit=unit
+        dataset, budget.privacy, rule=rule, pure=pure, aside=aside, unit=unit, groups=groups
     )
     facts = standing(account)
     print_json(facts) if as_json else _show_one(facts)
@@ -165,7 +167,8 @@ def _row(entry: dict[str, Any]) -> tuple[object, ...]:
 
         budget = f"budget: {amount(Privacy.from_dict(entry['budget']))}"
         return entry["number"], time, entry["dataset"], budget, ""
-    name = entry["dataset"] + (f"@{entry['version']}" if entry["version"] else "")
+    name = entry["dataset"] + (f"/{entry['group']}" if entry["group"] else "")
+    name += f"@{entry['version']}" if entry["version"] else ""
     star = "" if entry["finished"] else " *"
     return entry["number"], time, name, entry["title"], f"{entry['charged']['share']:.2%}{star}"
 
@@ -192,6 +195,9 @@ def _show_one(facts: dict[str, Any]) -> None:
         rows.append(
             ("in advance", f"{_promise_text(spent['composed'])}, had all been planned first")
         )
+    if facts["groups"]:
+        shares = ", ".join(f"{name} {share:.1%}" for name, share in facts["groups"].items())
+        rows.append(("groups", f"{shares}; above is whoever has the least left"))
     rows.append(("rule", budget["statement"]))
     print_table(f"Dataset {facts['dataset']}", ["", ""], rows)
 

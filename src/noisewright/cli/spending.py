@@ -95,7 +95,7 @@ _OPTIONS: tuple[Option, ...] = (
         "--ledger", metavar="LEDGER",
         help="Take the budget from this ledger: a file, or postgresql://…",
     ),
-    click.option("--dataset", help="Whose budget: NAME, or NAME@VERSION of the data."),
+    click.option("--dataset", help="Whose budget: NAME, NAME/GROUP, or NAME@VERSION of the data."),
     click.option(
         "--again", type=click.Choice(["refuse", "stored", "spend"]), default="refuse",
         show_default=True, help="Where the ledger shows this plan released before.",
@@ -150,12 +150,10 @@ def show_dry_run(plan: CentralPlan, spending: Spending, as_json: bool) -> None:
 
 
 def _shares(book: Ledger, dataset: str, plan: CentralPlan) -> tuple[float, float]:
-    from noisewright.ledger.standing import share
-
-    account = book.account(split_name(dataset))
-    limits = account.created.limits
-    after = limits.used_by(plan.spend, account.used) or account.used
-    return share(limits, account.used), share(limits, after)
+    account, group = book.history().part(split_name(dataset))
+    limits, used = account.created.limits, account.used_of(group)
+    used = used if group else account.used
+    return limits.share(used), limits.share(limits.used_by(plan.spend, used) or used)
 
 
 def _noise_text(noise: dict[str, Any]) -> str:

@@ -4,6 +4,9 @@ At most `rows` rows of a person are kept. Which ones is decided by a hash of the
 of the row's own cells, so that it depends on nobody else and on no order. Where they land is up to
 the person: they may all be in one cell. A table therefore moves by up to `rows` times what one row
 moves it by, and no less is promised.
+
+A unit may be a person in one period: all rows of a person that fall into one day, week, month or
+year. Then the budget is that of a person in a period, and says less about people who come back.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Literal, get_args
 from noisewright.errors import InvalidParameter
 
 Nameless = Literal["refuse", "each"]
+PeriodName = Literal["day", "week", "month", "quarter", "year"]
 _MOST_ROWS = 10**6
 
 
@@ -24,12 +28,15 @@ class Unit:
 
     Rows without a value there are refused, or, with `missing="each"`, are one person each. `key`
     goes into the hash that picks rows: another key keeps other rows of those who have too many.
+    With `per`, a unit is a person in one period of the days in the column `date`.
     """
 
     column: str
     rows: int = 1
     missing: Nameless = "refuse"
     key: str = ""
+    per: PeriodName | None = None
+    date: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
@@ -43,16 +50,38 @@ class Unit:
             raise InvalidParameter("unit.missing", self.missing, rule)
         if not isinstance(self.key, str) or not self.key.isascii() or "'" in self.key:
             raise InvalidParameter("unit.key", self.key, "must be ASCII text without quotes")
+        if self.per is not None and self.per not in get_args(PeriodName):
+            rule = f"must be one of {', '.join(get_args(PeriodName))}"
+            raise InvalidParameter("unit.per", self.per, rule)
+        named = isinstance(self.date, str) and bool(self.date) and self.date != self.column
+        if (self.per is None) != (self.date is None) or not (self.date is None or named):
+            rule = "must be the name of a column of days, and goes with `per`"
+            raise InvalidParameter("unit.date", self.date, rule)
 
     def text(self) -> str:
         """Say whose privacy it is."""
         rows = "one row" if self.rows == 1 else f"{self.rows:,} rows"
-        return f"a person is all rows with one {self.column}, of which at most {rows} count"
+        if self.per is None:
+            return f"a person is all rows with one {self.column}, of which at most {rows} count"
+        return (
+            f"a person in one {self.per} is all rows with one {self.column} and {self.date} in the"
+            f" {self.per}, of which at most {rows} count"
+        )
+
+    @property
+    def name(self) -> str:
+        """Who is protected, however many of their rows count: what losses must share to add."""
+        return self.column if self.per is None else f"{self.column} per {self.per} of {self.date}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that tell whose a row is."""
+        return (self.column,) if self.date is None else (self.column, self.date)
 
     def to_dict(self) -> dict[str, object]:
         """The declaration as plain values, without what is as usual."""
         usual = Unit(self.column)
-        names = ("rows", "missing", "key")
+        names = ("rows", "missing", "key", "per", "date")
         own = {name: getattr(self, name) for name in names}
         changed = {name: value for name, value in own.items() if value != getattr(usual, name)}
         return {"column": self.column, **changed}
@@ -67,7 +96,7 @@ def read_unit(declared: object) -> Unit | None:
         return declared
     if isinstance(declared, str):
         return Unit(declared)
-    known = {"column", "rows", "missing", "key"}
+    known = {"column", "rows", "missing", "key", "per", "date"}
     if not isinstance(declared, Mapping) or "column" not in declared or set(declared) - known:
         rule = f"must be a column's name or a mapping of {', '.join(sorted(known))}"
         raise InvalidParameter("unit", declared, rule)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ from noisewright.ledger.entries import (
     check_noise,
     next_line,
 )
-from noisewright.ledger.history import Account, History
+from noisewright.ledger.history import Account, History, grouped
 from noisewright.ledger.refusals import does_not_fit, other_unit, released_before
 from noisewright.ledger.stores import Store, store_at
 from noisewright.planning.spending import Again, Cost, LedgerNote
@@ -63,10 +64,14 @@ class Ledger(Shown):
         pure: float = 0.0,
         aside: float = 0.0,
         unit: str | None = None,
+        groups: Sequence[str] = (),
     ) -> Account:
         """Add a dataset with its budget; the ledger itself is made where there is none.
 
         `unit` is the column that names the people whose budget it is; without it a row is a person.
+        `groups` declares parts that share nobody (regions, or months where a person in a month is
+        the unit): a release from NAME/GROUP takes from that group's budget alone, one from NAME
+        from everybody's.
         Rules: "gaussian" (for ε at δ) adds up squares of sensitivity/σ, "zcdp" adds up ρ, "sum"
         adds up ε. `pure` keeps that much of ε for pure releases, `aside` that much of δ for
         promises (ε, δ). All of it is fixed for good: limits that follow answers would be no limits.
@@ -77,6 +82,10 @@ class Ledger(Shown):
         limits = limits_of(budget, rule, pure, aside)
         if unit is not None:
             read_unit(unit)  # refuses what names no column
+        parts = tuple(split_dataset(group)[0] for group in groups)
+        if not grouped(parts, budget):
+            words = "must be different names without a slash, for neighbours add-remove"
+            raise InvalidParameter("groups", list(groups), words)
         with self._store.writing(new=True) as writer:
             lines = writer.lines()
             if not lines:
@@ -94,8 +103,9 @@ class Ledger(Shown):
                 )  # fmt: skip
             time = self._time_after(history)
             entry = Created(
-                time=time, dataset=name, budget=dict(budget.to_dict()), limits=limits, unit=unit
-            )
+                time=time, dataset=name, budget=dict(budget.to_dict()), limits=limits, unit=unit,
+                groups=parts,
+            )  # fmt: skip
             writer.append(next_line(history.last, entry))
         return Account(entry)
 
@@ -105,7 +115,7 @@ class Ledger(Shown):
 
     def account(self, dataset: str) -> Account:
         """The account of a dataset: budget, releases, what is used."""
-        return self.history().account(split_dataset(dataset)[0])
+        return self.history().part(split_dataset(dataset)[0])[0]
 
     # --- releases -------------------------------------------------------------------------------
 
@@ -132,10 +142,10 @@ class Ledger(Shown):
     def stored(self, dataset: str, plan: str) -> bytes | None:
         """The latest finished release of a plan from a dataset, as it was kept; None for none."""
         name, version = split_dataset(dataset)
-        account = self.account(name)
+        account, group = self.history().part(name)
         for spent in reversed(account.releases):
-            done = spent.committed
-            same = (spent.reserved.plan, spent.reserved.version) == (plan, version)
+            done, own = spent.committed, spent.reserved
+            same = (own.plan, own.version, own.group) == (plan, version, group)
             if same and done is not None and done.content is not None:
                 return self._kept(done.content)
         return None
@@ -186,7 +196,7 @@ class Ledger(Shown):
     def _admitted(self, history: History, dataset: str, cost: Cost, again: Again) -> Reserved:
         """The entry of a reservation that keeps all rules."""
         name, version = split_dataset(dataset)
-        account = history.account(name)
+        account, group = history.part(name)
         relation = account.created.privacy.neighbours
         if cost.spend.neighbours != relation:
             raise InvalidParameter(
@@ -196,19 +206,19 @@ class Ledger(Shown):
         person = Person.of(cost.unit)
         if not account.created.covers(person):
             raise other_unit(account, cost)
-        before = account.earlier(cost.plan, version)
+        before = account.earlier(cost.plan, version, group)
         if before is not None and again != "spend":
             raise released_before(account, before, again)
         noise = tuple(msgspec.convert(drawn, Noise) for drawn in cost.noise)
         if not check_noise(cost.spend, noise):
             raise InvalidParameter("noise", len(noise), "is not what the plan spends", "plan again")
         entry = Reserved(
-            time=self._time_after(history), dataset=name, version=version,
+            time=self._time_after(history), dataset=account.name, version=version, group=group,
             release=secrets.token_hex(8), spend=cost.spend, noise=noise,
             plan=cost.plan, title=cost.title[:500], unit=person,
         )  # fmt: skip
-        if account.created.limits.used_by(cost.spend, account.used) is None:
-            raise does_not_fit(account, cost)
+        if (short := account.refusing(cost.spend, group)) is not None:
+            raise does_not_fit(account, cost, short)
         return entry
 
     def _commit(self, identity: str, content: bytes | None) -> None:

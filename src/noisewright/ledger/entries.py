@@ -47,7 +47,10 @@ class Noise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whoever has all rows with one value of `column`, of which at most `rows` count."""
+    """Whoever has all rows with one value of `column`, of which at most `rows` count.
+
+    Where the unit is a person in a period, that stands beside the column.
+    """
 
     column: Name
     rows: Annotated[int, msgspec.Meta(ge=1)]
@@ -55,7 +58,7 @@ class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, unit: Unit | None) -> Self | None:
         """The unit of a plan; None where one row is one person."""
-        return None if unit is None else cls(unit.column, unit.rows)
+        return None if unit is None else cls(unit.name, unit.rows)
 
 
 class Entry(
@@ -77,13 +80,15 @@ class Opened(Entry, frozen=True, kw_only=True, tag="opened"):
 class Created(Entry, frozen=True, kw_only=True, tag="created"):
     """A dataset with a budget, for all its versions, and the limits that keep it.
 
-    `unit` is the column that names the people whose budget it is; without one, a row is a person.
+    `unit` is the column that names the people whose budget it is, perhaps with the periods in
+    which they are counted; without one, a row is a person. `groups` are parts that share nobody.
     """
 
     dataset: Name
     budget: dict[str, Any]
     limits: Limits
     unit: Name | None
+    groups: tuple[Name, ...] = ()
 
     @property
     def privacy(self) -> Privacy:
@@ -108,8 +113,8 @@ class Reserved(Entry, frozen=True, kw_only=True, tag="reserved"):
     """A release that is about to draw its noise: from here on its budget is spent.
 
     `plan` is a digest of all that decides what is measured, `version` which state of the dataset
-    was declared to be read, `noise` what is drawn, from which `spend` follows, and `unit` whose
-    loss that is.
+    was declared to be read, `group` which of its groups (without one, all of it), `noise` what is
+    drawn, from which `spend` follows, and `unit` whose loss that is.
     """
 
     dataset: Name
@@ -120,6 +125,7 @@ class Reserved(Entry, frozen=True, kw_only=True, tag="reserved"):
     plan: Text
     title: Text
     unit: Person | None
+    group: Text = ""
 
 
 class Committed(Entry, frozen=True, kw_only=True, tag="committed"):

@@ -39,7 +39,7 @@ class Account:
 
     created: Created
     releases: list[Spent] = field(default_factory=list)
-    used: Amounts = field(default_factory=Amounts)
+    used_by_group: dict[str, Amounts] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -51,28 +51,74 @@ class Account:
         """The budget as a promise."""
         return self.created.privacy
 
+    def touched(self, group: str) -> tuple[str, ...]:
+        """The groups that a release reads: its own, or all, and "" for people in none."""
+        return (group,) if group else (*self.created.groups, "")
+
+    def used_of(self, group: str) -> Amounts:
+        """What those in a group have spent: on it, and on the whole dataset."""
+        return self.used_by_group.get(group, Amounts())
+
+    @property
+    def most_used(self) -> str:
+        """The group whose people have the least left: nobody is in two."""
+        limits = self.created.limits
+        return max(self.touched(""), key=lambda group: limits.share(self.used_of(group)))
+
+    @property
+    def used(self) -> Amounts:
+        """What is used of the budget of whoever has the least left."""
+        return self.used_of(self.most_used)
+
     @property
     def spend(self) -> Spend:
-        """All losses so far."""
-        losses = [loss for spent in self.releases for loss in spent.reserved.spend.losses]
+        """All losses so far of whoever has the least left."""
+        own = [s.reserved for s in self.releases if s.reserved.group in ("", self.most_used)]
+        losses = [loss for reserved in own for loss in reserved.spend.losses]
         return Spend(self.privacy.neighbours, tuple(losses))
 
-    def earlier(self, plan: str, version: str) -> Spent | None:
-        """The latest release of the same plan from the same declared version."""
+    def earlier(self, plan: str, version: str, group: str) -> Spent | None:
+        """The latest release of the same plan from the same declared version and group."""
         for spent in reversed(self.releases):
-            if (spent.reserved.plan, spent.reserved.version) == (plan, version):
+            own = spent.reserved
+            if (own.plan, own.version, own.group) == (plan, version, group):
                 return spent
         return None
 
+    def refusing(self, spend: Spend, group: str) -> str | None:
+        """The group whose people have too little left for a release; None where it fits."""
+        limits = self.created.limits
+        for touched in self.touched(group):
+            if limits.used_by(spend, self.used_of(touched)) is None:
+                return touched
+        return None
+
     def add(self, number: int, entry: Reserved) -> bool:
-        """Take a release from the budget; False where it does not fit."""
-        used = self.created.limits.used_by(entry.spend, self.used)
-        if used is None:
+        """Take a release from the budget of all whom it reads; False where it does not fit."""
+        if (
+            entry.group not in self.touched("")
+            or self.refusing(entry.spend, entry.group) is not None
+        ):
             return False
-        taken = Amounts(*(a - b for a, b in zip(used, self.used, strict=True)))
+        taken = Amounts()
+        for group in self.touched(entry.group):
+            before = self.used_of(group)
+            after = self.created.limits.used_by(entry.spend, before)
+            assert after is not None
+            self.used_by_group[group] = after
+            own = Amounts(*(a - b for a, b in zip(after, before, strict=True)))
+            taken = max(taken, own, key=self.created.limits.share)
         self.releases.append(Spent(number, entry, taken))
-        self.used = used
         return True
+
+
+def grouped(groups: tuple[str, ...], budget: Privacy) -> bool:
+    """Whether groups may share one budget: different names, and no neighbour is in two of them.
+
+    A person who is replaced by another could leave one group for another.
+    """
+    sound = len(set(groups)) == len(groups) and not any("/" in name for name in groups)
+    return not groups or (sound and budget.neighbours == "add-remove")
 
 
 class History:
@@ -106,6 +152,17 @@ class History:
             )
         return self.accounts[dataset]
 
+    def part(self, dataset: str) -> tuple[Account, str]:
+        """The account and the group that NAME or NAME/GROUP means; "" is all of the dataset."""
+        name, slash, group = dataset.rpartition("/")
+        if dataset in self.accounts or not slash or name not in self.accounts:
+            return self.account(dataset), ""
+        account = self.accounts[name]
+        if group not in account.created.groups:
+            known = ", ".join(account.created.groups) or "it was created without any"
+            raise InvalidParameter("dataset", dataset, "has no such group", f"{known}")
+        return account, group
+
     def release(self, identity: str) -> Spent | None:
         """A release by the name of its spending."""
         return self._releases.get(identity)
@@ -114,7 +171,7 @@ class History:
         if isinstance(entry, Opened):
             self.opened = entry
         elif isinstance(entry, Created):
-            kept = entry.limits.keep(entry.privacy)
+            kept = entry.limits.keep(entry.privacy) and grouped(entry.groups, entry.privacy)
             self._require(kept and entry.dataset not in self.accounts, line)
             self.accounts[entry.dataset] = Account(entry)
         elif isinstance(entry, Reserved):

@@ -74,18 +74,18 @@ def options(privacy: Privacy) -> str:
     return " ".join(f"--{name} {value:g}" for name, value in given if value is not None)
 
 
-def does_not_fit(account: Account, cost: Cost) -> BudgetExceeded:
-    """A release that would take too much."""
-    limits = account.created.limits
-    fits = largest_fitting(limits, account.used, cost.privacy)
+def does_not_fit(account: Account, cost: Cost, group: str) -> BudgetExceeded:
+    """A release that would take too much from the people of a group."""
+    limits, used = account.created.limits, account.used_of(group)
+    fits = largest_fitting(limits, used, cost.privacy)
     start = (
         f"the release ({amount(cost.privacy)}) does not fit what is left of dataset"
-        f" {account.name!r} ({amount(account.created.privacy)} in all)"
+        f" {full_name(account, group)!r} ({amount(account.created.privacy)} in all)"
     )
     if fits is not None:
         rest = f"a plan with {options(fits)} would fit"
     elif limits.rule == "sum" and cost.privacy.kind != "pure":
-        left = limits.left(account.used).pure
+        left = limits.left(used).pure
         rest = f"its rule adds up pure ε, of which {float(left):.4g} is left: plan with pure ε"
     else:
         rest = "nothing of this kind is left"
@@ -94,7 +94,7 @@ def does_not_fit(account: Account, cost: Cost) -> BudgetExceeded:
 
 def other_unit(account: Account, cost: Cost) -> InvalidParameter:
     """A release whose loss is not that of the people whose budget it is."""
-    unit = cost.unit and cost.unit.column
+    unit = cost.unit and cost.unit.name
     person = account.created.person
     column = account.created.unit
     remedy = (
@@ -106,11 +106,17 @@ def other_unit(account: Account, cost: Cost) -> InvalidParameter:
     return InvalidParameter("unit", unit or "one row", rule, f"{remedy}; nothing was spent")
 
 
+def full_name(account: Account, group: str) -> str:
+    """A dataset, or a group of it, as commands name it."""
+    return f"{account.name}/{group}" if group else account.name
+
+
 def released_before(account: Account, before: Spent, again: Again) -> ReleasedBefore:
     """A plan that was released before."""
+    name = full_name(account, before.reserved.group)
     version = f"@{before.reserved.version}" if before.reserved.version else ""
     start = (
-        f"this plan was released from {account.name}{version} before"
+        f"this plan was released from {name}{version} before"
         f" (entry {before.number}, {before.reserved.time[:19]} UTC)"
     )
     if again == "stored":
@@ -119,6 +125,6 @@ def released_before(account: Account, before: Spent, again: Again) -> ReleasedBe
         return ReleasedBefore(f"{start}, and {rest}; --again spend buys fresh noise")
     rest = (
         "--again stored gives those answers at no cost, --again spend buys fresh noise, and"
-        f" {account.name}@VERSION declares that the data are others"
+        f" {name}@VERSION declares that the data are others"
     )
     return ReleasedBefore(f"{start}; nothing was spent: {rest}")

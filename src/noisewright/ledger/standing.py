@@ -39,6 +39,7 @@ def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
         },
         "spent": _spent(account, delta or budget.delta),
         "left": _left(account, delta or budget.delta or DELTA),
+        "groups": {group: created.limits.share(account.used_of(group)) for group in created.groups},
         "entries": len(account.releases),
     }
 
@@ -46,7 +47,7 @@ def standing(account: Account, delta: float | None = None) -> dict[str, Any]:
 def _spent(account: Account, delta: float | None) -> dict[str, Any]:
     limits, used = account.created.limits, account.used
     spent: dict[str, Any] = {
-        "share": share(limits, used),
+        "share": limits.share(used),
         **_named(limits, used),
         "unfinished": sum(spent.committed is None for spent in account.releases),
     }
@@ -71,12 +72,6 @@ def _left(account: Account, delta: float) -> dict[str, Any]:
     fits = {name: largest_fitting(limits, used, kind) for name, kind in kinds.items()}
     left = {name: (fit.rho or fit.epsilon) if fit else 0.0 for name, fit in fits.items()}
     return {**left, "delta": delta}
-
-
-def share(limits: Limits, used: Amounts) -> float:
-    """The part of the budget that is used, of whichever limit is used most."""
-    pairs = zip(used, limits.amounts, strict=True)
-    return max((float(u / most) for u, most in pairs if most > 0), default=0.0)
 
 
 def _named(limits: Limits, amounts: Amounts) -> dict[str, float]:
@@ -112,9 +107,9 @@ def _told(history: History, line: Line, entry: AnyEntry) -> dict[str, Any]:
     if isinstance(entry, Opened):
         return {**told, "entry": "opened", "ledger": entry.ledger, "version": entry.version}
     if isinstance(entry, Created):
-        limits = entry.limits
+        rule = STATEMENTS[entry.limits.rule]
         return {**told, "entry": "created", "dataset": entry.dataset, "budget": entry.budget,
-                "unit": entry.unit, "rule": STATEMENTS[limits.rule]}  # fmt: skip
+                "groups": list(entry.groups), "unit": entry.unit, "rule": rule}  # fmt: skip
     spent = history.release(entry.release)
     assert spent is not None
     told |= {"dataset": spent.reserved.dataset, "release": entry.release}
@@ -127,6 +122,7 @@ def _release(history: History, spent: Spent, entry: Reserved) -> dict[str, Any]:
     limits = history.accounts[entry.dataset].created.limits
     return {
         "version": entry.version,
+        "group": entry.group,
         "title": entry.title,
         "unit": None if entry.unit is None else msgspec.structs.asdict(entry.unit),
         "plan": entry.plan,
@@ -135,7 +131,7 @@ def _release(history: History, spent: Spent, entry: Reserved) -> dict[str, Any]:
             {"law": n.law, "scale": n.scale, "sensitivity": n.sensitivity} for n in entry.noise
         ],
         "rule": STATEMENTS[limits.rule],
-        "charged": {**_named(limits, spent.used), "share": share(limits, spent.used)},
+        "charged": {**_named(limits, spent.used), "share": limits.share(spent.used)},
         "finished": spent.committed is not None,
     }
 

@@ -109,9 +109,9 @@ class Together(Shown):
     def _unit(self, costs: Sequence[Cost]) -> Unit | None:
         """Whose loss it is altogether: plans must be about the same persons."""
         units = [cost.unit for cost in costs]
-        if len({unit and unit.column for unit in units}) > 1:
+        if len({unit and unit.name for unit in units}) > 1:
             raise InvalidParameter(
-                "unit", [unit and unit.column for unit in units], "differ between the plans",
+                "unit", [unit and unit.name for unit in units], "differ between the plans",
                 "what is spent on different units does not add up",
             )  # fmt: skip
         return max(units, key=lambda unit: 0 if unit is None else unit.rows)

@@ -125,6 +125,11 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limits = self.amounts
         return used if all(u <= most for u, most in zip(used, limits, strict=True)) else None
 
+    def share(self, used: Amounts) -> float:
+        """The part of the budget that is used, of whichever limit is used most."""
+        pairs = zip(used, self.amounts, strict=True)
+        return max((float(u / most) for u, most in pairs if most > 0), default=0.0)
+
     def left(self, used: Amounts) -> Amounts:
         """What may still be used."""
         return Amounts(*(m - u for m, u in zip(self.amounts, used, strict=True)))

@@ -27,7 +27,7 @@ from noisewright.tables.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
 from noisewright.tables.expressions import cell, reached
 from noisewright.tables.held_values import HeldValues
-from noisewright.tables.request import Request, Stage, nested, wrong_column
+from noisewright.tables.request import Request, Stage, nested, unit_storages, wrong_column
 from noisewright.tables.sql_counter import Totals, zeros
 from noisewright.workload.measures import COUNT, Count, Measure, OfNumber
 
@@ -70,7 +70,7 @@ class DuckDBCounter:
         """Every text in a column and how many people hold it: as private as the table."""
         held = HeldValues(column, unit)
         with closing(connect()) as connection:
-            table = _opened(connection, source, dict.fromkeys(held.names, "text"))
+            table = _opened(connection, source, {column: "text", **unit_storages(unit)})
             relation = _chained(table.relation, held.stages(table.column, _DIALECT))
             counted = relation.aggregate(held.grouped)
             rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))

@@ -72,7 +72,10 @@ class DuckDBDialect:
         return f"CAST({column} AS VARCHAR)" if kind.removeprefix("U") in WHOLE_NUMBERS else None
 
     def digest(self, parts: Sequence[str]) -> str:
-        return f"md5(concat_ws(',', {', '.join(f'CAST({part} AS VARCHAR)' for part in parts)}))"
+        return f"md5(concat_ws(',', {', '.join(map(self.written, parts))}))"
+
+    def written(self, whole: str) -> str:
+        return f"CAST({whole} AS VARCHAR)"
 
     def total(self, whole: str) -> str:
         return f"sum({whole})"

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Numeric
 from noisewright.domain.attribute import Storage
 from noisewright.domain.ordered import Ordered
+from noisewright.domain.unit import PeriodName
 from noisewright.workload.measures import CentredSquares, OfNumber
 
 Integers = npt.NDArray[np.int64]
@@ -30,6 +31,7 @@ Integers = npt.NDArray[np.int64]
 _EXACT_INTEGERS = 2**53
 _MOST_BRANCHES = 32  # comparisons one after the other; beyond, a dialect may know better
 _MOST_TEXT = 2**20  # characters of SQL for one attribute
+_LAST_DAY = dt.date(9998, 12, 31)
 
 
 class Dialect(Protocol):
@@ -72,6 +74,9 @@ class Dialect(Protocol):
 
     def digest(self, parts: Sequence[str]) -> str:
         """A hash of texts and whole numbers, in order, the same text in every engine."""
+
+    def written(self, whole: str) -> str:
+        """A whole number as text."""
 
     def total(self, whole: str) -> str:
         """The exact sum of whole numbers, however many."""
@@ -175,7 +180,8 @@ def _on_line(attribute: Numeric, typed: Typed, dialect: Dialect) -> Typed:
 
 @_cell.register
 def _date(attribute: Date, typed: Typed, dialect: Dialect) -> str | None:
-    return _ordered(attribute, typed, dialect, _period(attribute, typed.sql, dialect))
+    index = _period(attribute.first, attribute.period, typed.sql, dialect)
+    return _ordered(attribute, typed, dialect, index)
 
 
 def _ordered(attribute: Ordered, typed: Typed, dialect: Dialect, index: str | None) -> str | None:
@@ -285,9 +291,8 @@ def _near(x: str, cuts: npt.NDArray[np.float64], inner: list[str], dialect: Dial
     )
 
 
-def _period(attribute: Date, day: str, dialect: Dialect) -> str:
+def _period(first: dt.date, period: PeriodName, day: str, dialect: Dialect) -> str:
     """The calendar period of a day, counted from that of the first day."""
-    first, period = attribute.first, attribute.period
     if period == "day":
         return dialect.days_between(first, day)
     if period == "week":
@@ -300,6 +305,13 @@ def _period(attribute: Date, day: str, dialect: Dialect) -> str:
     own = (first.month - 1) // 3 if period == "quarter" else first.month - 1
     place = dialect.part("quarter" if period == "quarter" else "month", day)
     return f"({year} - {first.year}) * {parts} + {place} - {own + 1}"
+
+
+def period_number(per: PeriodName, day: str, dialect: Dialect) -> str:
+    """The number of the period that holds a day, NULL beyond the years 1 to 9998."""
+    first = dt.date(1, 1, 1)  # a Monday
+    inside = f"{day} >= {_day(first)} AND {day} <= {_day(_LAST_DAY)}"
+    return f"CASE WHEN {inside} THEN {_period(first, per, day, dialect)} END"
 
 
 def content(attribute: Numeric, typed: Typed, measure: OfNumber, dialect: Dialect) -> str:

@@ -22,7 +22,7 @@ class HeldValues:
     @property
     def names(self) -> list[str]:
         """The columns that are read."""
-        return [self.column] if self.unit is None else [self.column, self.unit.column]
+        return [self.column] if self.unit is None else [self.column, *self.unit.columns]
 
     def stages(self, columns: Columns, dialect: Dialect) -> list[Stage]:
         """One row for every text that counts of every person: v, and the person's name p."""
@@ -32,7 +32,7 @@ class HeldValues:
             raise wrong_column(self.column, "texts that nobody listed", kind)
         if self.unit is None:
             return [Stage((f"{typed.sql} AS v", "1 AS p")), Stage(("*",), "v IS NOT NULL")]
-        name = person_name(self.unit.column, columns, dialect)
+        name = person_name(self.unit, columns, dialect)
         digest = dialect.digest([f"'{self.unit.key}'", "p", "v"])
         return [
             Stage((f"{typed.sql} AS v", f"{name} AS p")),
@@ -51,5 +51,5 @@ class HeldValues:
     def answer(self, rows: list[tuple[str, int, int]]) -> dict[str, int]:
         """People per text; refuses rows that name nobody where the unit says so."""
         if self.unit is not None and self.unit.missing == "refuse" and any(row[2] for row in rows):
-            raise no_name(self.unit.column)
+            raise no_name(self.unit)
         return {value: int(people) for value, people, _ in rows}

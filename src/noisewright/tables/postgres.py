@@ -98,8 +98,10 @@ class PostgresDialect:
         return f'(CAST({column} AS text) COLLATE "C")' if known else None
 
     def digest(self, parts: Sequence[str]) -> str:
-        texts = ", ".join(f"CAST({part} AS text)" for part in parts)
-        return f"md5(concat_ws(',', {texts})) COLLATE \"C\""
+        return f"md5(concat_ws(',', {', '.join(map(self.written, parts))})) COLLATE \"C\""
+
+    def written(self, whole: str) -> str:
+        return f"CAST({whole} AS text)"
 
     def total(self, whole: str) -> str:
         return f"sum({whole})"

@@ -18,7 +18,14 @@ from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, TooLarge
 from noisewright.tables.covers import Names, covers_of, marginal, smallest_cover
-from noisewright.tables.expressions import Dialect, Typed, cell, content, is_missing
+from noisewright.tables.expressions import (
+    Dialect,
+    Typed,
+    cell,
+    content,
+    is_missing,
+    period_number,
+)
 from noisewright.workload.measures import Count, Measure, OfNumber
 
 Integers = npt.NDArray[np.int64]
@@ -106,7 +113,7 @@ class Request:
     def storages(self) -> dict[str, Storage]:
         """All columns that are read, a person's name included, and how."""
         own = {name: self.domain[name].storage for name in self.columns}
-        return own if self.unit is None else {self.unit.column: "text", **own}
+        return {**unit_storages(self.unit), **own}
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -165,7 +172,7 @@ class Request:
     def person(self, columns: Columns, dialect: Dialect) -> str:
         """The name of the person whose row it is."""
         assert self.unit is not None
-        return person_name(self.unit.column, columns, dialect)
+        return person_name(self.unit, columns, dialect)
 
     def kept(self, dialect: Dialect) -> list[Stage]:
         """The rows that count: of every person those with the least digests, at most `rows`.
@@ -231,27 +238,42 @@ class Request:
         if self.unit is not None and self.unit.missing == "refuse":
             nameless = f"{self.person(columns, dialect)} IS NULL"
             select.append(f"max(CASE WHEN {nameless} THEN 1 ELSE 0 END) AS e{len(select)}")
-            errors.append(no_name(self.unit.column))
+            errors.append(no_name(self.unit))
         return Stage(tuple(select or ["0 AS e0"])), errors
 
 
-def person_name(column: str, columns: Columns, dialect: Dialect) -> str:
-    """The name of the person whose row it is, as text."""
-    sql, kind = columns(column)
+def unit_storages(unit: Unit | None) -> dict[str, Storage]:
+    """The columns that tell whose a row is, and how they are read."""
+    if unit is None:
+        return {}
+    return {unit.column: "text"} if unit.date is None else {unit.column: "text", unit.date: "date"}
+
+
+def person_name(unit: Unit, columns: Columns, dialect: Dialect) -> str:
+    """The name of the person whose row it is, with the period where that is part of it, as text."""
+    sql, kind = columns(unit.column)
     name = dialect.person(sql, kind)
     if name is None:
         raise DomainError(
-            f"the column {column!r} names people, but has the type {kind}, which is "
+            f"the column {unit.column!r} names people, but has the type {kind}, which is "
             "not written alike everywhere; convert it to text or to whole numbers"
         )
-    return name
+    if unit.per is None or unit.date is None:
+        return name
+    days, kind = columns(unit.date)
+    typed = dialect.read(days, kind, "date")
+    if typed is None or typed.kind != "day":
+        raise wrong_column(unit.date, "the date of a unit", kind)
+    # A period has no space in it, so that no two names and periods share a text.
+    return f"({name} || ' ' || {dialect.written(period_number(unit.per, typed.sql, dialect))})"
 
 
-def no_name(column: str) -> DomainError:
+def no_name(unit: Unit) -> DomainError:
     """The error for rows that name nobody."""
     return DomainError(
-        f"a row of the table has no {column!r}, so that nobody can tell whose it is; declare "
-        "`missing: each` of the unit, by which such rows are one person each, or mend the table"
+        f"a row of the table has no {' or '.join(map(repr, unit.columns))}, so that nobody can tell"
+        " whose it is; declare `missing: each` of the unit, by which such rows are one person each,"
+        " or mend the table"
     )
 
 

@@ -93,7 +93,10 @@ class SparkDialect:
         return f"CAST({column} AS STRING)" if known else None
 
     def digest(self, parts: Sequence[str]) -> str:
-        return f"md5(concat_ws(',', {', '.join(f'CAST({part} AS STRING)' for part in parts)}))"
+        return f"md5(concat_ws(',', {', '.join(map(self.written, parts))}))"
+
+    def written(self, whole: str) -> str:
+        return f"CAST({whole} AS STRING)"
 
     def total(self, whole: str) -> str:
         return f"sum(CAST({whole} AS DECIMAL(20, 0)))"
