@@ -3,8 +3,8 @@
 The sender is a process of its own on loopback. Every report is sent twice now and then, as browsers
 do when an answer is lost; at the end the collector must hold each exactly once.
 
-    python benchmarks/collector_load.py --seconds 60 --workers 1
-    python benchmarks/collector_load.py --database postgresql://… --workers 2
+    python benchmarks/collector_load.py --seconds 60
+    python benchmarks/collector_load.py --seconds 60 --postgres
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import gc
 import json
 import os
+import re
 import secrets
 import signal
 import socket
@@ -21,18 +23,36 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter, deque
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 from urllib.request import urlopen
 
 import numpy as np
+import uvloop
 
 import noisewright as nw
 from noisewright.collect.campaign import Terms
 from noisewright.collect.serve import prepare
 from noisewright.collect.service import Settings
 
-RETRIED = 0.02
+EVERY = 50
+"""One in so many report is sent twice."""
+
+TICK = 0.002
+MOST_A_SECOND = 6000
+"""Requests that are made beforehand."""
+
+LENGTH = re.compile(rb"(?i)content-length: (\d+)")
+
+
+class Load(NamedTuple):
+    """For how long, over how many connections, and how fast; zero is as fast as it goes."""
+
+    seconds: float
+    connections: int
+    rate: float
 
 
 def bodies(plan_file: str, count: int) -> list[bytes]:
@@ -55,75 +75,112 @@ def bodies(plan_file: str, count: int) -> list[bytes]:
     return requests
 
 
+class Sender:
+    """Sends all requests over some connections, each of which waits for its answer.
+
+    Without a rate a connection sends again as soon as it is answered. With one, every request has
+    its time, and what it waits for a free connection or for this process counts as waiting.
+    """
+
+    def __init__(self, requests: list[bytes], seconds: float, rate: float) -> None:
+        self.requests, self.seconds, self.rate = requests, seconds, rate
+        self.statuses: Counter[int] = Counter()
+        self.waits: list[float] = []
+        self.sent = 0
+        self.idle: deque[Connection] = deque()
+        self.busy = 0
+
+    async def run(self, port: int, connections: int) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(connections):
+            await loop.create_connection(lambda: Connection(self), "127.0.0.1", port)
+        self.begun = time.perf_counter()
+        while not self.over or self.busy:
+            self.send_due()
+            await asyncio.sleep(TICK)
+        self.took = time.perf_counter() - self.begun
+
+    def due(self, place: int) -> float:
+        return self.begun + place / self.rate if self.rate else time.perf_counter()
+
+    @property
+    def over(self) -> bool:
+        spent = (self.sent / self.rate) if self.rate else time.perf_counter() - self.begun
+        return self.sent == len(self.requests) or spent > self.seconds
+
+    def send_due(self) -> None:
+        while self.idle and not self.over and self.due(self.sent) <= time.perf_counter():
+            place, self.sent, self.busy = self.sent, self.sent + 1, self.busy + 1
+            self.idle.popleft().send(self.requests[place], self.due(place), place % EVERY == 0)
+
+
 class Connection(asyncio.Protocol):
     """One browser after another on one connection."""
 
+    def __init__(self, sender: Sender) -> None:
+        self.sender, self.buffer = sender, b""
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport, self.buffer = transport, b""
-        self.answer: asyncio.Future[int] | None = None
+        self.transport = transport
+        self.sender.idle.append(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self in self.sender.idle:
+            self.sender.idle.remove(self)
+        else:
+            self.sender.statuses[0] += 1
+            self.sender.busy -= 1
+
+    def send(self, request: bytes, due: float, again: bool) -> None:
+        self.request, self.due, self.again = request, due, again
+        self.transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
         head, end, rest = self.buffer.partition(b"\r\n\r\n")
-        if end:
-            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-            if len(rest) >= length:
-                self.buffer = rest[length:]
-                self.answer.set_result(int(head[9:12]))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_exception(ConnectionError())
-
-    async def send(self, request: bytes) -> int:
-        self.answer = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        return await self.answer
+        if not end or len(rest) < int(LENGTH.search(head)[1]):
+            return
+        self.buffer = b""
+        self.sender.statuses[int(head[9:12])] += 1
+        if self.again:
+            self.again = False
+            self.transport.write(self.request)
+            return
+        self.sender.waits.append(time.perf_counter() - self.due)
+        self.sender.busy -= 1
+        self.sender.idle.append(self)
+        self.sender.send_due()
 
 
-async def sending(port: int, requests: list[bytes], seconds: float, connections: int, rate: float):
-    """Status codes and waiting times; with a rate, requests are due at their time."""
-    loop = asyncio.get_running_loop()
-    lines = [
-        (await loop.create_connection(Connection, "127.0.0.1", port))[1] for _ in range(connections)
-    ]
-    statuses: dict[int, int] = {}
-    waits: list[float] = []
-    begun, place = time.perf_counter(), 0
+class Measured(NamedTuple):
+    """What one run of the sender saw."""
 
-    async def one(line: Connection) -> None:
-        nonlocal place
-        while place < len(requests):
-            mine, place = place, place + 1
-            due = begun + mine / rate if rate else time.perf_counter()
-            if due - begun > seconds:
-                return
-            if due > time.perf_counter():
-                await asyncio.sleep(due - time.perf_counter())
-            again = mine % int(1 / RETRIED) == 0
-            for _ in range(1 + again):
-                status = await line.send(requests[mine])
-                statuses[status] = statuses.get(status, 0) + 1
-            waits.append(time.perf_counter() - due)
+    statuses: dict[int, int]
+    waits: list[float]
+    seconds: float
+    processor: float
 
-    await asyncio.gather(*(one(line) for line in lines))
-    return statuses, waits, time.perf_counter() - begun
+    @property
+    def answers(self) -> int:
+        return sum(self.statuses.values())
 
 
-def send_all(
-    queue, plan_file: str, port: int, seconds: float, connections: int, rate: float, most: int
-) -> None:
-    requests = bodies(plan_file, most)
+def send_all(queue, plan_file: str, port: int, options: Load) -> None:
+    requests = bodies(plan_file, int(options.seconds * (options.rate or MOST_A_SECOND)) + 1)
+    sender = Sender(requests, options.seconds, options.rate)
+    gc.freeze()  # or a search for garbage among all requests would count as waiting
     queue.put("ready")
-    queue.put(asyncio.run(sending(port, requests, seconds, connections, rate)))
+    before = time.process_time()
+    uvloop.run(sender.run(port, options.connections))
+    spent = time.process_time() - before
+    gc.unfreeze()  # what was imported is taken apart in order
+    queue.put(Measured(dict(sender.statuses), sender.waits, sender.took, spent))
 
 
-def measured(plan_file: str, port: int, seconds: float, connections: int, rate: float, most: int):
+def measured(plan_file: str, port: int, options: Load) -> Measured:
     context = get_context("spawn")
     queue = context.Queue()
-    process = context.Process(
-        target=send_all, args=(queue, plan_file, port, seconds, connections, rate, most)
-    )
+    process = context.Process(target=send_all, args=(queue, plan_file, port, options))
     process.start()
     assert queue.get() == "ready"
     result = queue.get()
@@ -162,57 +219,65 @@ def processor_seconds(group: int) -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--database", default="")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--connections", type=int, default=256)
-    parser.add_argument("--rate", type=float, default=750, help="of the second run")
-    options = parser.parse_args()
+def told(load: Load, run: Measured, collector: float) -> str:
+    ms = 1000 * np.quantile(run.waits, [0.5, 0.99, 0.999])
+    title = f"{load.rate:g} a second" if load.rate else "as fast as it goes"
+    return (
+        f"{title:>20}: {run.statuses.get(201, 0) / run.seconds:7,.0f} durable reports a second for "
+        f"{run.seconds:.0f} s; waited {ms[0]:.1f} ms (median), {ms[1]:.1f} (99 %), {ms[2]:.1f} "
+        f"(99.9 %); statuses {run.statuses}; processor time of a report: collector "
+        f"{1e6 * collector / run.answers:.0f} µs, sender {1e6 * run.processor / run.answers:.0f} µs"
+    )
+
+
+def benchmark(database: str, workers: int, loads: list[Load]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plan_file = str(folder / "load.nw")
         nw.plan("identity:64", nw.Privacy(epsilon=1), model="local", mechanism="hadamard").save(
             plan_file
         )
-        settings = Settings(database=options.database or str(folder / "load.db"))
-        prepared = prepare(settings, plan_file, Terms(name="load", title="Load"))
+        settings = Settings(database=database or str(folder / "load.db"))
+        campaign = prepare(settings, plan_file, Terms(name="load", title="Load")).campaign
         store = settings.open_store()
-        before = store.aggregate(prepared.campaign).people
-        process, port = serve(folder, settings.database, options.workers)
+        before = store.aggregate(campaign).people
+        process, port = serve(folder, settings.database, workers)
         accepted = 0
-        print(
-            f"cores {os.cpu_count()}, load average {os.getloadavg()[0]:.1f}, "
-            f"workers {options.workers}"
-        )
+        print(f"cores {os.cpu_count()}, load average {os.getloadavg()[0]:.1f}, workers {workers}")
         try:
-            for title, rate in (
-                ("as fast as it goes", 0.0),
-                (f"{options.rate:g} a second", options.rate),
-            ):
+            for load in loads:
                 computed = processor_seconds(process.pid)
-                most = int(options.seconds * (rate or 6000)) + 1
-                statuses, waits, took = measured(
-                    plan_file, port, options.seconds, options.connections, rate, most
-                )
-                accepted += statuses.get(201, 0)
-                each = 1e6 * (processor_seconds(process.pid) - computed) / sum(statuses.values())
-                ms = 1000 * np.quantile(waits, [0.5, 0.99, 0.999])
-                print(
-                    f"{title:>20}: {statuses.get(201, 0) / took:7,.0f} durable reports a second "
-                    f"for {took:.0f} s; waited {ms[0]:.1f} ms (median), {ms[1]:.1f} (99 %), "
-                    f"{ms[2]:.1f} (99.9 %); {statuses}; collector's processor time "
-                    f"{each:.0f} µs each"
-                )
+                run = measured(plan_file, port, load)
+                accepted += run.statuses.get(201, 0)
+                print(told(load, run, processor_seconds(process.pid) - computed), flush=True)
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
-        kept = store.aggregate(prepared.campaign).people - before
-        rows = sum(1 for _ in store.reports(prepared.campaign)) - before
+        kept = store.aggregate(campaign).people - before
+        rows = sum(1 for _ in store.reports(campaign)) - before
         print(f"acknowledged {accepted:,}, counted {kept:,}, kept {rows:,}")
         assert accepted == kept == rows
         store.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--database", default="")
+    parser.add_argument("--postgres", action="store_true", help="on a server of its own")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--connections", type=int, default=256)
+    parser.add_argument("--rate", type=float, default=750, help="of the second run")
+    options = parser.parse_args()
+    loads = [Load(options.seconds, options.connections, rate) for rate in (0.0, options.rate)]
+    if not options.postgres:
+        benchmark(options.database, options.workers, loads)
+        return
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from postgres_server import postgres_server
+
+    with postgres_server() as server:
+        benchmark(server.address, options.workers, loads)
 
 
 if __name__ == "__main__":

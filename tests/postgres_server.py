@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from ports import free_port
 
 _PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 PATH = os.pathsep.join([*map(str, _PLACES), os.environ.get("PATH", "")])
@@ -33,9 +34,7 @@ class PostgresServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.owner = folder, _owner()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
 
     @property
     def address(self) -> str:

@@ -5,25 +5,29 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import yaml
 
 from collect.collector import plan_bytes
+from ports import free_port
+
+PATIENCE = 300.0
+"""Seconds after which a test gives up: no figure, only an end."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Wait for something that comes sooner or later, however slow the machine is."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
 
 
 class Served:
@@ -57,24 +61,28 @@ def started(folder: Path, plan: Path, *options: str, port: int | None = None) ->
             start_new_session=True,
         )
     served = Served(process, f"http://127.0.0.1:{port}", log)
-    for _ in range(600):
-        try:
-            with urlopen(f"{served.address}/health", timeout=5) as answer:
-                if answer.status == 200:
-                    return served
-        except (URLError, OSError):
-            time.sleep(0.05)
-        if process.poll() is not None:
-            break
-    stop(served, signal.SIGKILL)
-    raise AssertionError(log.read_text())
+    try:
+        wait_until(lambda: process.poll() is not None or _answers(served), "the collector starts")
+        assert process.poll() is None, log.read_text()
+    except BaseException:
+        stop(served, signal.SIGKILL)
+        raise
+    return served
+
+
+def _answers(served: Served) -> bool:
+    try:
+        with urlopen(f"{served.address}/health", timeout=10) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
 
 
 def stop(served: Served, how: signal.Signals = signal.SIGTERM) -> None:
     """End the process and all its workers."""
     if served.process.poll() is None:
         os.killpg(served.process.pid, how)
-        served.process.wait(timeout=30)
+        served.process.wait(timeout=PATIENCE)
 
 
 @contextmanager

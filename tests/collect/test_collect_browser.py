@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from collect.served import serving
+from collect.served import PATIENCE, serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
@@ -48,7 +48,7 @@ def served(tmp_path_factory):
 def page(browser, served):
     context = browser.new_context(viewport={"width": 390, "height": 844})
     opened = context.new_page()
-    opened.set_default_timeout(20_000)
+    opened.set_default_timeout(1000 * PATIENCE)
     opened.elsewhere, opened.faults = [], []
     opened.on(
         "request", lambda r: r.url.startswith(served.address) or opened.elsewhere.append(r.url)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import threading
-import time
 
 import pytest
 
 from collect.collector import campaign, running, submission
+from collect.served import wait_until
 from noisewright.collect.databases import Unavailable, open_database
 from noisewright.collect.service import Settings
 from noisewright.collect.store import Outcome, Store, Submission
@@ -73,15 +73,15 @@ def test_workers_that_write_at_once_lose_nothing_and_count_nothing_twice(address
     first.close()
 
 
-def taken(collector, body, tries: int = 60) -> bool:
-    """Whether a report is taken in the end, as a browser tries again; until then it is told so."""
-    for _ in range(tries):
+def wait_until_taken(collector, body) -> None:
+    """Send a report again and again, as a browser does; until it is taken, 503 tells so."""
+
+    def taken() -> bool:
         code = collector.send(body).status_code
-        if code in (200, 201):
-            return True
-        assert code == 503
-        time.sleep(0.25)
-    return False
+        assert code in (200, 201, 503)
+        return code != 503
+
+    wait_until(taken, "the database is back")
 
 
 def test_a_database_that_restarts_is_waited_for(postgres, address):
@@ -96,8 +96,8 @@ def test_a_database_that_restarts_is_waited_for(postgres, address):
             assert "127.0.0.1" not in answer.text
         finally:
             postgres.start()
-        assert taken(collector, bodies[1])
-        assert taken(collector, bodies[2])
+        wait_until_taken(collector, bodies[1])
+        wait_until_taken(collector, bodies[2])
         collector.store.close()
         assert collector.figures()["people"] == 3
 

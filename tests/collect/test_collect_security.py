@@ -147,12 +147,9 @@ def test_every_admin_route_is_listed_above():
 
 
 def test_the_description_lists_every_address(collector):
-    app = collector.http.app
-    while not hasattr(app, "routes"):
-        app = app.app if hasattr(app, "app") else app.__closure__[0].cell_contents
     served = {
         (route.path, method)
-        for route in app.routes
+        for route in collector.http.app.app.routes
         if isinstance(route, Route)
         and route.path.startswith(("/api", "/health", "/metrics", "/open"))
         for method in route.methods - {"HEAD", "OPTIONS"}
@@ -261,7 +258,7 @@ def test_too_many_waiting_are_asked_to_come_back(tmp_path):
 
 
 def test_one_sender_is_slowed_down_and_not_remembered(tmp_path):
-    with running(str(tmp_path / "c.db"), campaign(), rate=1.0) as collector:
+    with running(str(tmp_path / "c.db"), campaign(), rate=0.01) as collector:
         answers = [collector.send(submission(collector.report())) for _ in range(14)]
         slow = [a for a in answers if a.status_code == 429]
         assert slow
@@ -270,7 +267,7 @@ def test_one_sender_is_slowed_down_and_not_remembered(tmp_path):
     limit.wait("203.0.113.77")
     assert "203.0.113.77" not in repr(vars(limit))
     assert limit._buckets.keys() != {b"203.0.113.77"}
-    same = RateLimit(1.0, burst=1)
+    same = RateLimit(0.01, burst=1)
     assert same.wait("2001:db8::1") == 0
     assert same.wait("2001:db8::2") > 0  # one household
 

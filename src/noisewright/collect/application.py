@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from noisewright.collect.door import Refusal
 from noisewright.collect.openapi import description
 from noisewright.collect.pages import Pages
-from noisewright.collect.routes import Routes, answered, guarded, json, refused
+from noisewright.collect.routes import Ready, Routes, answered, guarded, json, refused
 from noisewright.collect.service import Service, Settings
 
 SETTINGS = "NOISEWRIGHT_COLLECTOR"
@@ -30,7 +30,7 @@ SETTINGS = "NOISEWRIGHT_COLLECTOR"
 
 log = logging.getLogger("noisewright.collect")
 
-_CAMPAIGNS = "/api/campaigns/"
+_CAMPAIGNS, _REPORTS = "/api/campaigns/", "/reports"
 _SWITCH_SECONDS = 0.001  # the thread that writes must not keep the one that answers waiting
 
 _POLICY = (
@@ -57,27 +57,42 @@ _PREFLIGHT = {
 
 
 class Guard:
-    """Around everything: security headers, counts and a log line without sender or path."""
+    """Around everything: security headers, counts and a log line without sender or path.
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self.app, self.service = app, service
+    Reports are answered here at once: finding their route, and the layers around it, cost more than
+    all the rest of taking one.
+    """
+
+    def __init__(self, app: ASGIApp, routes: Routes) -> None:
+        self.app, self.routes, self.service = app, routes, routes.service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         begun, status = time.perf_counter(), 500
+        headers = _HEADERS + _SHARED if _is_shared(scope["path"]) else _HEADERS
 
         async def guarded_send(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                extra = _SHARED if scope.get("shared") else []
-                message["headers"] = [*message.get("headers", []), *_HEADERS, *extra]
+                message["headers"] = [*message.get("headers", []), *headers]
             await send(message)
 
+        name = _reported(scope)
         try:
-            await self.app(scope, receive, guarded_send)
+            if name is None:
+                await self.app(scope, receive, guarded_send)
+            else:
+                scope["endpoint"] = self.routes.submit
+                response = await answered(self.routes.take(name, scope, receive))
+                if isinstance(response, Ready):
+                    status = response.status_code
+                    await send(response.start)
+                    await send(response.end)
+                else:
+                    await response(scope, receive, guarded_send)
         except Exception as error:
             log.error("unexpected %s\n%s", type(error).__name__, _code_lines(error))
             if status == 500:
@@ -85,9 +100,27 @@ class Guard:
                 await response(scope, receive, guarded_send)
         finally:
             self.service.counters["requests", str(status)] += 1
-            place = getattr(scope.get("endpoint"), "__name__", "none")
-            took = 1000 * (time.perf_counter() - begun)
-            log.info("%s %s %d %.1f ms", scope["method"], place, status, took)
+            if log.isEnabledFor(logging.INFO):
+                place = getattr(scope.get("endpoint"), "__name__", "none")
+                took = 1000 * (time.perf_counter() - begun)
+                log.info("%s %s %d %.1f ms", scope["method"], place, status, took)
+
+
+def _reported(scope: Scope) -> str | None:
+    """The campaign that a report is sent to, where the request is one."""
+    path = scope["path"]
+    if scope["method"] == "POST" and path.startswith(_CAMPAIGNS) and path.endswith(_REPORTS):
+        name = path[len(_CAMPAIGNS) : -len(_REPORTS)]
+        return name if "/" not in name else None
+    return None
+
+
+def _is_shared(path: str) -> bool:
+    """Whether pages of other sites may read what is there."""
+    if path.startswith(_CAMPAIGNS):
+        _, slash, rest = path[len(_CAMPAIGNS) :].partition("/")
+        return not slash or rest == "reports"
+    return path == "/assets/noisewright.js"
 
 
 def _code_lines(error: Exception) -> str:
@@ -109,9 +142,9 @@ async def _no_such_page(request: Request, error: Exception) -> Response:
     return response
 
 
-def application(settings: Settings) -> ASGIApp:
+def application(settings: Settings, *, own_process: bool = False) -> ASGIApp:
     """The collector over a database."""
-    service = Service(settings)
+    service = Service(settings, own_process)
     routes, pages = Routes(service), Pages(service)
 
     @asynccontextmanager
@@ -151,31 +184,7 @@ def application(settings: Settings) -> ASGIApp:
         exception_handlers={HTTPException: _no_such_page},
         lifespan=lifespan,
     )
-    return Guard(_with_fast_lane(app, routes), service)
-
-
-def _with_fast_lane(app: ASGIApp, routes: Routes) -> ASGIApp:
-    """Reports go straight to their endpoint; addresses that other sites may read are marked.
-
-    Finding the route and the layers around it cost as much as all the rest of taking a report.
-    """
-
-    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            path = scope["path"]
-            if path.startswith(_CAMPAIGNS):
-                name, slash, rest = path.removeprefix(_CAMPAIGNS).partition("/")
-                scope["shared"] = not slash or rest == "reports"
-                if rest == "reports" and scope["method"] == "POST":
-                    scope["endpoint"] = routes.submit
-                    response = await answered(routes.take(name, scope, receive))
-                    await response(scope, receive, send)
-                    return
-            else:
-                scope["shared"] = path == "/assets/noisewright.js"
-        await app(scope, receive, send)
-
-    return routed
+    return Guard(app, routes)
 
 
 def from_environment() -> ASGIApp:
@@ -183,4 +192,5 @@ def from_environment() -> ASGIApp:
     sys.setswitchinterval(_SWITCH_SECONDS)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     log.setLevel(os.environ.get("NOISEWRIGHT_LOG", "WARNING"))
-    return application(msgspec.json.decode(os.environ[SETTINGS], type=Settings))
+    settings = msgspec.json.decode(os.environ[SETTINGS], type=Settings)
+    return application(settings, own_process=True)

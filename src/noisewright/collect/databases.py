@@ -44,6 +44,34 @@ CREATE TABLE IF NOT EXISTS admin_keys (hash BYTES PRIMARY KEY) NO_ORDER;
 """What is kept. No table knows a time, an order of arrival or who sent anything."""
 
 
+# Parts of two texts of bytes, numbered from one; SQLite writes alone, PostgreSQL beside others.
+_SQLITE_PARTS = """
+WITH RECURSIVE parts(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM parts WHERE i + 1 < ?1)
+"""
+_SQLITE_KNOWN = (
+    _SQLITE_PARTS
+    + """
+SELECT name FROM parts JOIN reports ON campaign = ?4 AND round = ?5
+AND name = substr(?3, i * ?2 + 1, ?2)
+"""
+)
+_SQLITE_KEEP = (
+    _SQLITE_PARTS
+    + """
+INSERT INTO reports (campaign, round, name, report)
+SELECT ?6, ?7, substr(?3, i * ?2 + 1, ?2), substr(?5, i * ?4 + 1, ?4) FROM parts
+"""
+)
+_POSTGRES_KEEP = """
+INSERT INTO reports (campaign, round, name, report)
+SELECT %s::integer, %s::text,
+  substr(names, 1 + i * width, width), substr(reports, 1 + i * length, length)
+FROM (SELECT %s::bytea AS names, %s::integer AS width, %s::bytea AS reports, %s::integer AS length)
+AS texts, generate_series(0, %s::integer - 1) AS i
+ON CONFLICT DO NOTHING RETURNING name
+"""
+
+
 class Unavailable(NoisewrightError):
     """The database cannot be reached or written to just now; nothing of the transaction is kept."""
 
@@ -62,6 +90,20 @@ class Database(ABC):
     @contextmanager
     def transaction(self, *, writes: bool = True) -> Iterator[None]:
         """All or nothing, and on the disk when the block is left; `Unavailable` otherwise."""
+
+    @abstractmethod
+    def keep(
+        self,
+        campaign: int,
+        round_name: str,
+        names: Sequence[bytes],
+        reports: Sequence[bytes] | None,
+    ) -> set[bytes]:
+        """Keep reports of one length under names of one length; the names that are new.
+
+        One statement, whose text is the same for any number of reports, takes all of them as two
+        texts of bytes. Row by row, the thread that answers would get in between every two rows.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -100,6 +142,26 @@ class Sqlite(Database):
 
     def run(self, text: str, values: Sequence[object] = ()) -> list[Row]:
         return self._open().execute(text, tuple(values)).fetchall()
+
+    def keep(
+        self,
+        campaign: int,
+        round_name: str,
+        names: Sequence[bytes],
+        reports: Sequence[bytes] | None,
+    ) -> set[bytes]:
+        place: tuple[object, ...] = (campaign, round_name)
+        width, joined = len(names[0]), b"".join(names)
+        found = self.run(_SQLITE_KNOWN, (len(names), width, joined, *place))
+        known = {bytes(row[0]) for row in found}
+        new = [i for i, name in enumerate(names) if name not in known]
+        if known:
+            joined = b"".join(names[i] for i in new)
+        if new:
+            kept = None if reports is None else b"".join(reports[i] for i in new)
+            length = 0 if reports is None else len(reports[0])
+            self.run(_SQLITE_KEEP, (len(new), width, joined, length, kept, *place))
+        return {names[i] for i in new}
 
     @contextmanager
     def transaction(self, *, writes: bool = True) -> Iterator[None]:
@@ -173,6 +235,20 @@ class Postgres(Database):
     def run(self, text: str, values: Sequence[object] = ()) -> list[Row]:
         cursor = self._open().execute(text.replace("?", "%s"), tuple(values))
         return cursor.fetchall() if cursor.description else []
+
+    def keep(
+        self,
+        campaign: int,
+        round_name: str,
+        names: Sequence[bytes],
+        reports: Sequence[bytes] | None,
+    ) -> set[bytes]:
+        kept = None if reports is None else b"".join(reports)
+        length = 0 if reports is None else len(reports[0])
+        joined, width = b"".join(names), len(names[0])
+        values = (campaign, round_name, joined, width, kept, length, len(names))
+        rows = self._open().execute(_POSTGRES_KEEP, values).fetchall()
+        return {bytes(row[0]) for row in rows}
 
     @contextmanager
     def transaction(self, *, writes: bool = True) -> Iterator[None]:

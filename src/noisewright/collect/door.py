@@ -44,7 +44,7 @@ def most_bytes(campaign: Campaign) -> int:
     return 4 * (campaign.report_bytes // 3 + 1) + _BESIDE
 
 
-def admitted(campaign: Campaign, body: bytes, now: dt.datetime) -> Submission:
+def admitted(campaign: Campaign, body: bytes) -> Submission:
     """A submission from a request's body, or a refusal that repeats nothing of it."""
     try:
         sent = _decoder.decode(body)
@@ -65,9 +65,11 @@ def admitted(campaign: Campaign, body: bytes, now: dt.datetime) -> Submission:
     if len(report) != length:
         raise Refusal(422, "malformed", f"a report has {length} bytes")
     repetition = campaign.terms.repetition
-    if repetition.repeats and not repetition.is_current(sent.round, now):
-        raise Refusal(422, "round", f"the {repetition.every} of the report is not the current one")
-    if not repetition.repeats and sent.round:
+    if repetition.repeats:
+        if not repetition.is_current(sent.round, dt.datetime.now(dt.UTC)):
+            every = repetition.every
+            raise Refusal(422, "round", f"the {every} of the report is not the current one")
+    elif sent.round:
         raise Refusal(422, "round", "the campaign has no rounds")
     if campaign.terms.invitations and sent.token is None:
         raise Refusal(403, "uninvited", "the campaign needs an invitation")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hmac
 import threading
 import time
@@ -47,6 +48,8 @@ class Service:
     """One worker's state. Nothing in it outlives the worker, so that any worker can go."""
 
     settings: Settings
+    own_process: bool = False
+    """Whether nothing else runs in this process, so that its memory may be settled."""
     counters: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -63,7 +66,7 @@ class Service:
         """Begin to take reports."""
         self.writer.start()
         # What the first report and the first look at the dashboard would otherwise wait for.
-        self._warm = asyncio.create_task(asyncio.to_thread(_import_lazily_used))
+        self._warm = asyncio.create_task(asyncio.to_thread(self._settle))
 
     async def stop(self) -> None:
         """Put all reports that were taken on the disk, then end."""
@@ -71,6 +74,17 @@ class Service:
         await self.writer.stop()
         with self._reading:
             self._reader.close()
+        gc.unfreeze()
+
+    def _settle(self) -> None:
+        """Load what is used later; look for garbage no more among what stays for good."""
+        import pyarrow.compute
+        import scipy.stats
+
+        _ = pyarrow.compute, scipy.stats
+        if self.own_process:
+            gc.collect()
+            gc.freeze()  # a full search among all that was imported would hold everybody up
 
     async def read(self, work: Callable[[Store], _Result]) -> _Result:
         """Run a piece of work on the reading connection, beside the event loop."""
@@ -133,13 +147,6 @@ class Service:
             return {**kept[1], "rounds": store.rounds(campaign)}
 
         return await self.read(work)
-
-
-def _import_lazily_used() -> None:
-    import pyarrow.compute
-    import scipy.stats
-
-    _ = pyarrow.compute, scipy.stats
 
 
 def check_round(campaign: Campaign, rounds: list[str], asked: str | None) -> str:

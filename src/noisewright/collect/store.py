@@ -11,7 +11,6 @@ import hmac
 import secrets
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
@@ -46,8 +45,7 @@ class Outcome(Enum):
     """It was refused at the door, and is counted among those set aside."""
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(msgspec.Struct, frozen=True):
     """One report on its way in; it exists in memory alone.
 
     With a reason to set it `aside` there is no report any more, only that reason to be counted.
@@ -201,19 +199,9 @@ class Store:
         self, campaign: Campaign, round_name: str, reports: dict[bytes, bytes]
     ) -> set[bytes]:
         """Keep reports by name; the names that were not there before."""
-        if not reports:
-            return set()
-        kept = campaign.terms.keep_reports
-        values: list[object] = []
-        for name in sorted(reports):  # one order for all workers, who then cannot block each other
-            values += [campaign.number, round_name, name, reports[name] if kept else None]
-        marks = ", ".join(["(?, ?, ?, ?)"] * len(reports))
-        rows = self.database.run(
-            f"INSERT INTO reports (campaign, round, name, report) VALUES {marks} "
-            "ON CONFLICT DO NOTHING RETURNING name",
-            values,
-        )
-        return {bytes(row[0]) for row in rows}
+        names = sorted(reports)  # one order for all workers, who then cannot block each other
+        kept = [reports[name] for name in names] if campaign.terms.keep_reports else None
+        return self.database.keep(campaign.number, round_name, names, kept) if names else set()
 
     def _known(self, campaign: Campaign, round_name: str, names: Sequence[bytes]) -> set[bytes]:
         marks = ", ".join("?" * len(names))

@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from noisewright.collect.databases import Unavailable
 from noisewright.collect.store import Outcome, Store, Submission
 
-MOST_TOGETHER = 256
+MOST_TOGETHER = 512
 """Reports of one transaction."""
+
+COMPANY_SECONDS = 0.005
+"""How long a report waits for others where the last transaction had several: most of what a
+transaction costs is the same for one report and for many."""
 
 Waiting: TypeAlias = "tuple[Submission, asyncio.Future[Outcome]]"
 
@@ -27,6 +32,7 @@ class Writer:
     def __init__(self, open_store: Callable[[], Store], most_waiting: int) -> None:
         self._open, self._most = open_store, most_waiting
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._crowded = False
         self._waiting = 0  # touched by the event loop alone
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -69,6 +75,7 @@ class Writer:
         ends = False
         while not ends:
             batch, ends = self._gathered()
+            self._crowded = len(batch) > 1
             if batch:
                 self._answer(batch, _committed(store, [each for each, _ in batch]))
         store.close()
@@ -77,6 +84,8 @@ class Writer:
         """At least one submission, and all others that are there; whether it was the last time."""
         batch: list[Waiting] = []
         item = self._queue.get()
+        if self._crowded and item is not None:
+            time.sleep(COMPANY_SECONDS)
         while item is not None:
             batch.append(item)
             if len(batch) == MOST_TOGETHER:
