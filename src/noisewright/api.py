@@ -82,9 +82,11 @@ def plan(
     sensitivity or ε are computed, and refused where the queries do not follow from it.
 
     With `model="local"` there is no curator: every person sends a report that is private by itself
-    and the plan says how many people are needed. `error` is then not used; `people` and `alpha` are
-    what its summary and forecasts are about; `effort` ("low", "normal", "high"), `time_limit`
-    (seconds), `seed` and more (see `planning.local_make`) steer the search for the best strategy.
+    and the plan says how many people are needed. With `error="max"`, `max_error` (a share of
+    people) and `beta`, the plan is the one that reaches that largest error with the fewest people,
+    but with probability β. `people` and `alpha` are what its summary and forecasts are about;
+    `effort` ("low", "normal", "high"), `time_limit` (seconds), `seed` and more (see
+    `planning.local_make`) steer the search for the best strategy.
     """
     asked = workload(queries)
     _check_model(model)
@@ -94,6 +96,10 @@ def plan(
         if model == "local":
             from noisewright.planning.local_make import plan_local
 
+            if error not in ("rmse", 2) and "max_error" not in local:
+                raise InvalidParameter(
+                    "error", error, "needs a max_error in the local model", "max_error=0.05, say"
+                )
             local = {"counter": _counter(), "strategy": strategy, **local}
             return plan_local(asked, privacy, mechanism, domain, **local)
         if local:
@@ -296,7 +302,7 @@ def _not_central(name: str) -> InvalidParameter:
     """The refusal of an argument that a plan with a curator does not take."""
     from noisewright.local.mechanism import Search
 
-    if name in (*Search.names(), "people", "alpha"):
+    if name in (*Search.names(), "people", "alpha", "max_error", "beta"):
         return InvalidParameter("argument", name, "is for the local model", "set model='local'")
     known = ("model", "error", "mechanism", "strategy", "domain")
     return unknown_name("argument", name, "is no argument of `plan`", known)

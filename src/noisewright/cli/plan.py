@@ -57,6 +57,8 @@ PROOFS = {
 @click.option("--explain", is_flag=True, help="Say why this mechanism, and what others reach.")
 @click.option("--people", type=int, help="Local: the expected error for that many people.")
 @click.option("--alpha", type=float, help="Local: people needed for this variance per query.")
+@click.option("--max-error", type=float, help="Local: the fewest people for this largest error.")
+@click.option("--beta", type=float, help="Local: chance that --max-error fails (0.05 unless told).")
 @click.option(
     "--effort", type=click.Choice(["low", "normal", "high"]),
     help="Local: how hard to look for a better strategy and a better proof (normal unless told).",
@@ -269,6 +271,7 @@ def _plan_local(
             question.queries,
             replace(question, neighbours="replace-one").privacy,
             model="local",
+            error=question.exponent,
             mechanism=mechanism,
             domain=question.domain,
             progress=tell,
@@ -293,8 +296,9 @@ def _why_local(plan: LocalPlan, document: dict[str, Any]) -> str:
     """Why the plan is by its mechanism, in a sentence."""
     why = f"the fewest people of {len(plan.runners_up) + 1} mechanisms planned"
     if plan.runners_up:
-        second = min(plan.runners_up, key=lambda row: row["sample_complexity"])
-        times = second["sample_complexity"] / document["sample_complexity"]
+        name = "sample_complexity" if plan.goal is None else "people_for_max_error"
+        second = min(plan.runners_up, key=lambda row: row[name])
+        times = second[name] / document[name]
         why += f"; {second['mechanism']} would need {times:.3f} times as many"
     return why
 
@@ -332,6 +336,11 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
     if "people_needed" in document:
         needed = f"{document['people_needed']:,}"
         rows.append((f"people for a variance of {document['alpha']:g}", needed))
+    if plan.goal is not None:
+        within = f"people for every answer within ± {plan.goal.error:g}"
+        rows.append((within, f"{document['people_for_max_error']:,}"))
+        rows.append(("but with probability", f"{plan.goal.beta:g}"))
+        rows.append(("largest bias, included", f"{document['largest_bias']:g}"))
     if document.get("shuffled"):
         shuffled = document["shuffled"]
         text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (beside ε, not instead)"
@@ -339,7 +348,8 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))
-    others = [(r["mechanism"], f"{r['sample_complexity']:,.0f}") for r in plan.runners_up]
+    name = "sample_complexity" if plan.goal is None else "people_for_max_error"
+    others = [(r["mechanism"], f"{r[name]:,.0f}") for r in plan.runners_up]
     if others:
         print_table("What others would need", ["mechanism", "people"], others)
 

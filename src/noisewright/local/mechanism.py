@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge, unknown_name
 from noisewright.local.analysis.grams import table_gram, without_offsets
+from noisewright.local.approximate.tails import MaxError
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.privacy.budget import Privacy
-from noisewright.workload.base import Workload
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
 if TYPE_CHECKING:
@@ -83,9 +84,13 @@ class LocalProblem:
     epsilon: float
     delta: float | None = None
     search: Search = field(default_factory=Search)
+    goal: MaxError | None = None
+    """A largest error to reach with the fewest people, in place of a small variance."""
 
     @classmethod
-    def of(cls, workload: Workload, privacy: Privacy, search: Search) -> LocalProblem:
+    def of(
+        cls, workload: Workload, privacy: Privacy, search: Search, goal: MaxError | None = None
+    ) -> LocalProblem:
         """The problem at a budget whose relation is not used: nobody can be absent from a report.
 
         A report hides which value its person holds, one replaced by another.
@@ -93,7 +98,7 @@ class LocalProblem:
         if privacy.epsilon is None:
             rule = "is not offered in the local model"
             raise InvalidParameter("rho", privacy.rho, rule, "give ε")
-        return cls(workload, check_epsilon(privacy.epsilon), privacy.delta, search)
+        return cls(workload, check_epsilon(privacy.epsilon), privacy.delta, search, goal)
 
     @property
     def cells(self) -> int:
@@ -123,7 +128,8 @@ class LocalMechanism:
 
     `slow` tells where planning takes so long that it is done only by name. One that `searches` is
     tried after the others, where none of them meets the bound, and alone where another error counts
-    than the worst case.
+    than the worst case. One that `needs_goal` is for a largest error, and tried without one only by
+    name; its `targets` are what is answered in place of the queries, None for the queries.
     """
 
     name: str
@@ -132,11 +138,15 @@ class LocalMechanism:
     needs_delta: bool = False
     slow: Callable[[int], bool] = lambda _: False
     searches: bool = False
+    needs_goal: bool = False
+    targets: Callable[[LocalProblem], FloatArray | None] = lambda _: None
 
     def refuses(self, problem: LocalProblem, named: bool) -> str | None:
         """Why the mechanism does not suit the budget or is not tried, or None."""
         if self.needs_delta and problem.delta is None:
             return "Gaussian noise gives no pure privacy; give a delta"
+        if self.needs_goal and problem.goal is None and not named:
+            return "is for a largest error; say which, or plan it by name"
         if self.slow(problem.cells) and not named:
             return f"takes long at {problem.cells} cells; plan it by name"
         return None

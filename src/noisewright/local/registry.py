@@ -5,6 +5,7 @@ Planning, comparison, the tests and the documentation all read it.
 
 from __future__ import annotations
 
+from noisewright.local.approximate import max_error
 from noisewright.local.choose import by_tables
 from noisewright.local.composed import hierarchical
 from noisewright.local.histogram import hashing, sets, unary
@@ -29,6 +30,7 @@ MECHANISMS: dict[str, LocalMechanism] = {
         noisy_columns.MATRIX_L2,
         codebook.ONE_BIT,
         codebook.PRIVUNIT,
+        max_error.ENTRY,
         optimised.ENTRY,
     )
 }

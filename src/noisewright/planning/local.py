@@ -24,6 +24,8 @@ from noisewright.local.analysis.goodness import goodness_of_fit
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
+from noisewright.local.approximate.largest_error import strategy_tails
+from noisewright.local.approximate.tails import MaxError, Tails, biases
 from noisewright.local.bounds.proved import proved_bound
 from noisewright.local.bounds.set_proof import SetProof
 from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound, prior_floor
@@ -47,7 +49,7 @@ from noisewright.planning.population import Margins, in_population
 from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Promise, Spend
-from noisewright.workload.atoms import Identity
+from noisewright.workload.atoms import Explicit, Identity
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.statistics import Column
 
@@ -87,6 +89,10 @@ class LocalForecast(Forecast):
 
     people: int
     worst_rmse: float
+    bias: FloatArray | None = None
+    """The largest bias of every answer, which its intervals include; None where there is none."""
+    max_error: float | None = None
+    """What all answers together stay within, but with the plan's β; None without such a goal."""
 
     def _facts(self) -> list[tuple[str, str]]:
         errors = {"rmse": self.rmse, "max": self.max, "worst rmse": self.worst_rmse}
@@ -95,7 +101,10 @@ class LocalForecast(Forecast):
 
     def summary(self) -> dict[str, Any]:
         names = ("people", "rmse", "max", "worst_rmse")
-        return {name: getattr(self, name) for name in names}
+        told = {name: getattr(self, name) for name in names}
+        if self.max_error is not None:
+            told["max_error_share"] = self.max_error / self.people
+        return told
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +115,8 @@ class LocalPlan(Shown):
     speaks of replacing one person: a report hides which value its person holds.
     `people` and `alpha`, where the plan was made for them, are what forecasts are about unless told
     otherwise. A `proof` that came with the plan counts for what it proves when checked.
+    `goal` is a largest error that the plan was made for, and `targets` what is then answered in
+    place of the queries: answers are biased by what lies between the two, which is said of them.
     """
 
     workload: Workload
@@ -118,6 +129,8 @@ class LocalPlan(Shown):
     alpha: float | None = None
     counter: Counter | None = None
     proof: SetProof | None = None
+    goal: MaxError | None = None
+    targets: FloatArray | None = None
 
     def __post_init__(self) -> None:
         _ = self.privacy
@@ -126,6 +139,10 @@ class LocalPlan(Shown):
             raise InvalidParameter(
                 "strategy", self.strategy.kind, "must be over the plan's cells", "plan again"
             )
+        if self.targets is not None and (
+            self.targets.shape != self.workload.shape or not np.isfinite(self.targets).all()
+        ):
+            raise InvalidParameter("targets", self.targets.shape, "must fit the queries")
 
     @cached_property
     def privacy(self) -> Privacy:
@@ -201,6 +218,39 @@ class LocalPlan(Shown):
         """The queries as they are answered, without the weights of named questions."""
         return plain_workload(self.workload)
 
+    @cached_property
+    def answered(self) -> Workload:
+        """What estimates answer: the queries, or the targets in their place."""
+        return self.plain_workload if self.targets is None else Explicit(self.targets)
+
+    @cached_property
+    def tails(self) -> Tails:
+        """How far all answers together stray, as shares of people, bias included."""
+        return strategy_tails(self.strategy, self.plain_workload, self.targets)
+
+    @property
+    def bias(self) -> FloatArray | None:
+        """The largest bias of every answer, as a share of people; None where there is none."""
+        if self.targets is None:
+            return None
+        return np.maximum(*biases(self.targets, self.plain_workload.dense()))
+
+    def max_error(self, people: int | None = None, beta: float | None = None) -> float:
+        """All answers, as shares of people, are within this of the truth, but with chance β."""
+        count = check_people(self.people if people is None else people)
+        return self.tails.error(count, self._failure(beta))
+
+    def people_for_max_error(self, error: float | None = None, beta: float | None = None) -> int:
+        """The fewest people from whom all answers are within an error of the truth."""
+        told = self.goal.error if error is None and self.goal is not None else error
+        if told is None:
+            raise InvalidParameter("error", None, "must be given", "say how large it may be")
+        return self.tails.people_for(told, self._failure(beta))
+
+    def _failure(self, beta: float | None) -> float:
+        """β as it is given, or as the plan was made for."""
+        return (self.goal or MaxError(1.0)).beta if beta is None else beta
+
     def sample_complexity(self, alpha: float | None = None) -> float:
         """People needed for a worst-case variance of `alpha` per query, of proportions."""
         told = self.alpha if alpha is None else alpha
@@ -213,18 +263,23 @@ class LocalPlan(Shown):
     def accuracy(self, people: int | None = None, *, population: bool = False) -> LocalAccuracy:
         """How wrong answers from so many people are, spread evenly over the cells."""
         count = check_people(self.people if people is None else people)
-        return LocalAccuracy(self.strategy, self.plain_workload, count, population=population)
+        return LocalAccuracy(self.strategy, self.answered, count, population=population)
 
     def forecast(self, people: int | None = None, *, population: bool = False) -> LocalForecast:
         """Expected error of every answer from so many people."""
         accuracy = self.accuracy(people, population=population)
-        std, worst = accuracy.std, accuracy.people * self.analysis.worst_case
+        std, count = accuracy.std, accuracy.people
+        worst = count * self.analysis.worst_case
+        bias = None if self.bias is None else count * self.bias
+        beside = 0.0 if bias is None else bias
         return LocalForecast(
             std=std,
-            halfwidth=accuracy.multiplier(LEVEL) * std,
-            simultaneous_halfwidth=accuracy.joint_multiplier(LEVEL) * std,
-            people=accuracy.people,
+            halfwidth=accuracy.multiplier(LEVEL) * std + beside,
+            simultaneous_halfwidth=accuracy.joint_multiplier(LEVEL) * std + beside,
+            people=count,
             worst_rmse=float(np.sqrt(worst / self.workload.queries)),
+            bias=bias,
+            max_error=None if self.goal is None else count * self.max_error(count),
         )
 
     def amplified(self, people: int, delta: float) -> Privacy:
@@ -300,7 +355,7 @@ class LocalPlan(Shown):
         """What collected reports say."""
         (reading,) = steps
         estimates = estimate(
-            self.plain_workload,
+            self.answered,
             measurement,
             errors=reading.errors,
             population=reading.population,
@@ -309,10 +364,14 @@ class LocalPlan(Shown):
         # About the unbiased answers, and widened where needed to hold the fitted ones.
         accuracy = estimates.accuracy
         if reading.margins is not None:
+            if self.targets is not None:
+                raise InvalidParameter("margins", reading.margins.attributes, "need exact queries")
             return in_population(self, reading.margins, estimates.histogram, accuracy)
         widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
         around = Column.around(estimates.centre, accuracy.std, *widths)
         answers, moved = estimates.answers, self._moved(measurement, reading.liars)
+        if self.bias is not None:
+            moved = moved + measurement.people * self.bias
         each, all_ = (
             (np.minimum(low - moved, answers), np.maximum(high + moved, answers))
             for low, high in (around.each, around.all)
@@ -337,7 +396,7 @@ class LocalPlan(Shown):
                 "liars", liars, "cannot be combined with medians over groups", "leave out median"
             )
         number = ceil(liars * measurement.people)
-        return number * influence(self.strategy, self.plain_workload, measurement.cap)
+        return number * influence(self.strategy, self.answered, measurement.cap)
 
     def outcome_record(self, measurement: Aggregate) -> dict[str, Any]:
         """What the reports add to the record of the plan."""
@@ -415,6 +474,17 @@ class LocalPlan(Shown):
             self.mechanism, self.epsilon, self.analysis, self.bound, self.seconds
         )
 
+    def _goal_figures(self) -> dict[str, Any]:
+        """The largest error that the plan is for, and the people that it needs."""
+        if self.goal is None:
+            return {}
+        return {
+            "max_error": self.goal.error,
+            "beta": self.goal.beta,
+            "people_for_max_error": self.people_for_max_error(),
+            "largest_bias": 0.0 if self.bias is None else float(self.bias.max()),
+        }
+
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
         best = self.certificate
@@ -439,6 +509,7 @@ class LocalPlan(Shown):
             "plan": self.format.name,
             "runners_up": [dict(row) for row in self.runners_up],
             **asked,
+            **self._goal_figures(),
         }
 
     def _facts(self) -> list[tuple[str, str]]:

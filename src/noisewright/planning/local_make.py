@@ -13,6 +13,7 @@ from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.approximate.tails import MaxError
 from noisewright.local.bounds.proved import proved_bound, search_proof
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA, check_people
@@ -20,6 +21,7 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search
 from noisewright.local.own_chances import own_mechanism
 from noisewright.planning.counting import Counter
 from noisewright.planning.local import LocalPlan
+from noisewright.planning.plan import plain_workload
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
 
@@ -32,12 +34,16 @@ def plan_local(
     *,
     people: int | None = None,
     alpha: float | None = None,
+    max_error: float | None = None,
+    beta: float | None = None,
     counter: Counter | None = None,
     strategy: npt.ArrayLike | None = None,
     **search: object,
 ) -> LocalPlan:
     """The plan of the named mechanism, or of the one with the smallest worst-case variance.
 
+    With a `max_error`, a share of people, it is the one that needs the fewest people for all
+    answers to be within it of the truth, but with probability `beta` (0.05 unless told).
     `people` and `alpha` are what the plan's summary and forecasts are then about. A `strategy` is
     one's own matrix of chances, a row per report and a column per value.
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
@@ -62,7 +68,10 @@ def plan_local(
             "cannot be kept without a curator: every report is about one row",
             "let every person report once, about one row of theirs",
         )
-    problem = LocalProblem.of(workload, privacy, settings)
+    goal = _goal(max_error, beta)
+    # The largest error is that of the answers themselves, whatever weights their tables have.
+    asked = workload if goal is None else plain_workload(workload)
+    problem = LocalProblem.of(asked, privacy, settings, goal)
     best, *others = candidates(problem, mechanism)
     if best.analysis is None:
         reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in (best, *others))
@@ -75,19 +84,33 @@ def plan_local(
         strategy=best.analysis.strategy,
         seconds=time.perf_counter() - began,
         runners_up=tuple(
-            {"mechanism": c.mechanism, "sample_complexity": c.analysis.sample_complexity(ALPHA)}
+            {
+                "mechanism": c.mechanism,
+                "sample_complexity": c.analysis.sample_complexity(ALPHA),
+                **({} if c.people is None else {"people_for_max_error": c.people}),
+            }
             for c in others
             if c.analysis is not None
         ),
         people=people,
         alpha=alpha,
         counter=counter,
+        goal=goal,
+        targets=best.targets,
     )
     if mechanism in ("auto", "optimised") and not settings.own_error:
         plan = _with_proof(plan, settings, began)
     if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (problem.delta or 0.0):
         raise NoisewrightError(f"the plan promises {plan.privacy.text()}, not {privacy.text()}")
     return plan
+
+
+def _goal(max_error: float | None, beta: float | None) -> MaxError | None:
+    if max_error is None:
+        if beta is not None:
+            raise InvalidParameter("beta", beta, "needs a max_error", "say how large it may be")
+        return None
+    return MaxError(max_error) if beta is None else MaxError(max_error, beta)
 
 
 def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:

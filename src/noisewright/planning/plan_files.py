@@ -58,6 +58,7 @@ Number = Annotated[float, msgspec.Meta(ge=0.0, le=1e200)]  # squares stay within
 Size = Annotated[float, msgspec.Meta(ge=1e-200, le=1e200)]
 _STRATEGY = "strategy."  # names of arrays that belong to a local strategy
 _PROOF = "proof."  # and to the proof that came with it
+_TARGETS = "targets"  # what is answered in place of the queries
 
 
 class CentralFile(Kept, frozen=True, tag="central-plan"):
@@ -135,6 +136,14 @@ class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     mechanism: Text
     sample_complexity: float | None
+    people_for_max_error: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class StoredGoal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A largest error that a plan was made for."""
+
+    error: float
+    beta: float
 
 
 class LocalFile(Kept, frozen=True, tag="local-plan"):
@@ -148,6 +157,7 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
     runners_up: list[RunnerUp]
     people: int | None
     alpha: float | None
+    goal: StoredGoal | None = None
 
     @classmethod
     def of(cls, plan: LocalPlan, arrays: dict[str, Array]) -> Self:
@@ -158,6 +168,8 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
         arrays |= {f"{_STRATEGY}{name}": array for name, array in own.items()}
         if plan.proof is not None:
             arrays |= {f"{_PROOF}{name}": array for name, array in vars(plan.proof).items()}
+        if plan.targets is not None:
+            arrays[_TARGETS] = plan.targets
         return cls(
             workload=encode_workload(plan.workload, arrays),
             domain=_domain_beside(plan.workload, plan.domain),
@@ -165,17 +177,24 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             strategy=settings,
             seconds=plan.seconds,
             runners_up=[
-                RunnerUp(row["mechanism"], _finite(row["sample_complexity"]))
+                RunnerUp(
+                    row["mechanism"],
+                    _finite(row["sample_complexity"]),
+                    row.get("people_for_max_error"),
+                )
                 for row in plan.runners_up
             ],
             people=plan.people,
             alpha=plan.alpha,
+            goal=None if plan.goal is None else StoredGoal(plan.goal.error, plan.goal.beta),
         )
 
     def content(self, arrays: Arrays) -> LocalPlan:
         """The plan again: its promise is what its clients' specification keeps."""
         from noisewright.local.analysis.analysis import check_alpha
+        from noisewright.local.approximate.tails import MaxError
         from noisewright.local.choose.cost import check_people
+        from noisewright.local.reading import stored
         from noisewright.local.storage import unpack
 
         workload = decode_workload(self.workload, arrays)
@@ -186,19 +205,22 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             mechanism=self.mechanism,
             strategy=unpack(self.strategy, own),
             seconds=self.seconds,
-            runners_up=tuple(
-                {
-                    "mechanism": row.mechanism,
-                    "sample_complexity": inf
-                    if row.sample_complexity is None
-                    else row.sample_complexity,
-                }
-                for row in self.runners_up
-            ),
+            runners_up=tuple(map(_runner_up, self.runners_up)),
             people=None if self.people is None else check_people(self.people),
             alpha=None if self.alpha is None else check_alpha(self.alpha),
             proof=_proof_of(arrays, workload.size),
+            goal=None if self.goal is None else MaxError(self.goal.error, self.goal.beta),
+            targets=stored(arrays, _TARGETS, np.float64, workload.shape)
+            if _TARGETS in arrays
+            else None,
         )
+
+
+def _runner_up(row: RunnerUp) -> dict[str, Any]:
+    people = row.people_for_max_error
+    known = inf if row.sample_complexity is None else row.sample_complexity
+    told = {} if people is None else {"people_for_max_error": people}
+    return {"mechanism": row.mechanism, "sample_complexity": known, **told}
 
 
 def _proof_of(arrays: Arrays, cells: int) -> SetProof | None:

@@ -110,14 +110,18 @@ class Analysis:
         """V with W = VQ: what each report adds to each answer, dense."""
         if not isinstance(self.strategy, IndexStrategy):
             raise TooLarge(f"the reports of {self.strategy.kind} are too many to be listed")
-        if type(self.strategy).score is IndexStrategy.score:
-            q = self.strategy.dense()
-            scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
-            columns = self.strategy.information.solve(scores.T)
-        else:  # a coarser statistic, or a faster one: ask it what each report adds
-            reports = np.eye(self.strategy.collector.counters, dtype=np.int64)
-            columns = np.stack([self.strategy.estimate(one, 1) for one in reports], axis=1)
-        return np.asarray(self.workload.matvec(columns))
+        return np.asarray(self.workload.matvec(report_estimates(self.strategy)))
+
+
+def report_estimates(strategy: IndexStrategy) -> FloatArray:
+    """What one report adds to the estimated histogram, a column per report."""
+    if type(strategy).score is IndexStrategy.score:
+        q = strategy.dense()
+        scores = q / np.maximum(q @ strategy.prior, np.finfo(float).tiny)[:, None]
+        return np.asarray(strategy.information.solve(scores.T))
+    # A coarser statistic, or a faster one: ask it what each report adds.
+    reports = np.eye(strategy.collector.counters, dtype=np.int64)
+    return np.stack([strategy.estimate(one, 1) for one in reports], axis=1)
 
 
 def check_alpha(alpha: float) -> float:

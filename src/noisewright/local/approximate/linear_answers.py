@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
+from noisewright.local.analysis.analysis import report_estimates
 from noisewright.local.approximate.tails import Tails
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import ReportFormat
@@ -70,8 +71,7 @@ class LinearAnswers(Shown):
         parts = [self._moments(rows) for rows in self._blocks()]
         variance, high, low = (np.concatenate(part) for part in zip(*parts, strict=True))
         above, below = high - self.targets.min(axis=1), self.targets.max(axis=1) - low
-        over, under = self._biases()
-        return Tails(variance, above, below, over, under)
+        return Tails(variance, above, below, *self._biases())
 
     def _biases(self) -> tuple[FloatArray, FloatArray]:
         """How far the mean of an estimate can lie above and below the truth."""
@@ -106,10 +106,7 @@ class LinearAnswers(Shown):
 
     @cached_property
     def _reading(self) -> FloatArray:
-        """What one report adds to the estimated histogram, a column per report."""
-        q = self._chances
-        scores = q / np.maximum(q @ self.strategy.prior, np.finfo(float).tiny)[:, None]
-        return np.asarray(self.strategy.information.solve(scores.T))
+        return report_estimates(self.strategy)
 
     # --- errors before any report -------------------------------------------------------------
 
@@ -123,8 +120,8 @@ class LinearAnswers(Shown):
 
     @cached_property
     def _unbiased(self) -> Tails:
-        t, none = self.tails, np.zeros(self.queries)
-        return Tails(t.variance, t.above, t.below, none, none)
+        none = np.zeros(self.queries)
+        return self.tails.around(none, none)
 
     # --- collection ---------------------------------------------------------------------------
 

@@ -8,14 +8,16 @@ needed: zero for queries such as thresholds at small errors, half the error for 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
-from noisewright.local.approximate.tails import check_beta
+from noisewright.local.approximate.tails import biases, check_beta
+from noisewright.local.mechanism import LocalMechanism, LocalProblem
+from noisewright.local.strategy import Strategy
 from noisewright.norm.approximate import ApproximateNorm, approximate_norm
 from noisewright.workload.base import FloatArray
 
@@ -59,12 +61,6 @@ class ApproximateAnswers(LinearAnswers):
 
     def _biases(self) -> tuple[FloatArray, FloatArray]:
         return biases(self.targets, self.matrix)
-
-
-def biases(targets: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How far the targets lie above and below a matrix, at most, in every row."""
-    away = targets - matrix
-    return np.maximum(away.max(axis=1), 0.0), np.maximum(-away.min(axis=1), 0.0)
 
 
 def plan_answers(
@@ -130,3 +126,40 @@ def best_tolerance(matrix: FloatArray, alpha: float, shift: bool) -> float:
         near = [share for share in (best - width, best, best + width) if 0 <= share < 1]
         best = min(near, key=tried)
     return float(best * alpha)
+
+
+_LARGEST = 2**24  # entries of a workload that is written out
+
+
+@lru_cache(maxsize=2)  # the strategy and its targets are asked for one after the other
+def _planned(problem: LocalProblem) -> ApproximateAnswers:
+    """For the goal; without one, the exact factorization at a customary error."""
+    questions, goal = problem.questions, problem.goal
+    if questions.queries * questions.size > _LARGEST:
+        raise TooLarge(f"{questions.queries:,} queries over {questions.size:,} cells are too many")
+    rows = questions.dense()
+    if goal is None:
+        return plan_answers(rows, problem.epsilon, 1.0, 0.05, entrywise=0.0)
+    return plan_answers(rows, problem.epsilon, goal.error, goal.beta)
+
+
+def _strategy(problem: LocalProblem) -> Strategy:
+    return _planned(problem).strategy
+
+
+def _targets(problem: LocalProblem) -> FloatArray | None:
+    """In the units of the queries as they are asked; None where no tolerance is used."""
+    answers = _planned(problem)
+    if answers.entrywise == 0:
+        return None
+    return np.asarray(problem.workload.dense() + (answers.targets - answers.matrix))
+
+
+ENTRY = LocalMechanism(
+    "approximate",
+    "a vector near the queries' own, for a largest error",
+    _strategy,
+    slow=lambda cells: cells > 512,
+    needs_goal=True,
+    targets=_targets,
+)

@@ -8,8 +8,8 @@ exp(−Nt²/(2(v + bt/3))) and holds for people drawn from a population as for p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from math import ceil, inf
+from dataclasses import dataclass, replace
+from math import ceil, inf, isfinite
 
 import numpy as np
 
@@ -18,6 +18,19 @@ from noisewright.workload.base import FloatArray
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
 _MOST_PEOPLE = 2**62
+
+
+@dataclass(frozen=True)
+class MaxError:
+    """All answers, as shares of people, within `error` of the truth but with probability `beta`."""
+
+    error: float
+    beta: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.error) and self.error > 0):
+            raise InvalidParameter("max_error", self.error, "must be > 0", "0.05 is 5 in a hundred")
+        check_beta(self.beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +51,10 @@ class Tails:
     def bias(self) -> FloatArray:
         """The largest bias of every query."""
         return np.maximum(self.over, self.under)
+
+    def around(self, over: FloatArray, under: FloatArray) -> Tails:
+        """The same with another bias."""
+        return replace(self, over=over, under=under)
 
     def failure(self, error: float, people: int) -> float:
         """A bound on the chance that any query is further than `error` from the truth."""
@@ -91,6 +108,12 @@ def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
+
+
+def biases(targets: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far targets lie above and below a matrix, at most, in every row."""
+    away = targets - matrix
+    return np.maximum(away.max(axis=1), 0.0), np.maximum(-away.min(axis=1), 0.0)
 
 
 def check_beta(beta: float) -> float:

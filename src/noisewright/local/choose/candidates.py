@@ -9,13 +9,14 @@ from math import inf
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError, unknown_name
 from noisewright.local.analysis.analysis import Analysis
+from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.bounds.trace import even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search
 from noisewright.local.registry import MECHANISMS
 from noisewright.privacy.budget import Privacy
-from noisewright.workload.base import Workload
+from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.spec import Questions
 from noisewright.workload.statistics import Counts
 
@@ -30,22 +31,34 @@ class Candidate:
     seconds: float
     analysis: Analysis | None = None
     refusal: str | None = None
+    targets: FloatArray | None = None
+    """What is answered in place of the queries."""
+    people: int | None = None
+    """Needed for the largest error that is the goal, where there is one."""
 
     @property
     def worst_case(self) -> float:
         """The largest variance that one person adds; infinite where it was not planned."""
         return inf if self.analysis is None else self.analysis.worst_case
 
+    @property
+    def cost(self) -> float:
+        """What candidates are ranked by: people for the goal where there is one, else variance."""
+        return self.worst_case if self.people is None else self.people
+
 
 def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") -> list[Candidate]:
-    """The mechanism named, or all: the smallest worst-case variance first, refusals last."""
+    """The mechanism named, or all, refusals last.
+
+    First is the smallest worst-case variance or, with a goal, the fewest people for it.
+    """
     if mechanism != "auto":
         return [_candidate(_known(mechanism), problem, named=True)]
     own, entries = problem.search.own_error, MECHANISMS.values()
     ranked = [_candidate(m, problem) for m in entries if not m.searches and not own]
     if own or not _settled(ranked, problem):
         ranked += [_candidate(m, problem) for m in entries if m.searches]
-    return sorted(ranked, key=lambda candidate: candidate.worst_case)
+    return sorted(ranked, key=lambda candidate: candidate.cost)
 
 
 def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = False) -> Candidate:
@@ -55,7 +68,12 @@ def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = F
         try:
             analysis = Analysis(mechanism.plan(problem), problem.workload, problem.gram)
             _ = analysis.worst_case
-            return Candidate(mechanism.name, time.perf_counter() - began, analysis)
+            targets, people = mechanism.targets(problem), None
+            if problem.goal is not None:
+                tails = strategy_tails(analysis.strategy, problem.workload, targets)
+                people = tails.people_for(problem.goal.error, problem.goal.beta)
+            seconds = time.perf_counter() - began
+            return Candidate(mechanism.name, seconds, analysis, targets=targets, people=people)
         except NoisewrightError as error:
             if mechanism.searches and isinstance(error, InvalidParameter):
                 raise  # settings that only a search reads are wrong: nobody else would say so
