@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
         plan,
         plan_covariance,
         plan_for,
+        plan_pairs,
         plan_sums,
         plan_together,
         plan_values,
@@ -44,8 +45,8 @@ __version__ = "0.1.0"
 _HOMES = {
     name: f"noisewright.{module}"
     for module, names in {
-        "api": "compare explain find_bounds load plan plan_covariance plan_for plan_sums"
-        " plan_together plan_values",
+        "api": "compare explain find_bounds load plan plan_covariance plan_for plan_pairs"
+        " plan_sums plan_together plan_values",
         "builder": "table",
         "domain": "Boolean Categorical Date Domain Numeric Unit",
         "errors": "NoisewrightError",
@@ -95,6 +96,7 @@ __all__ = [
     "plan",
     "plan_covariance",
     "plan_for",
+    "plan_pairs",
     "plan_stream",
     "plan_sums",
     "plan_together",

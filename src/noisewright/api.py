@@ -19,6 +19,7 @@ from noisewright.planning.targets import Fit, Target, plan_for_targets
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
 from noisewright.workload import Queries, workload
+from noisewright.workload.conjunctions import pairs_of_many
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from noisewright.planning.covariance import CovariancePlan
     from noisewright.planning.found_bounds import BoundsSearch
     from noisewright.planning.local import LocalPlan
+    from noisewright.planning.pairs import PairsPlan
     from noisewright.planning.values import ValuePlan
 
 
@@ -69,12 +71,14 @@ def plan(
     strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
     **local: Any,
-) -> CentralPlan | LocalPlan:
+) -> CentralPlan | PairsPlan | LocalPlan:
     """Plan answers to `queries` under `privacy`; nothing touches data until the plan is released.
 
     `queries` is a workload, its text form, or a matrix with one row per query. `error` is what to
     make small: "rmse", "max" or an exponent between 2 and infinity. With a `domain` (or questions
     that carry one), a plan can be released from a table of people; without one, from a histogram.
+    All pairs of many binary attributes (`conjunctions:200:2`) become a plan of second moments
+    (`plan_pairs`), which is released from rows.
 
     `mechanism` is a name, or an entry of one's own as the registries hold. `strategy` is a matrix
     of one's own instead: rows to be measured, with a column per cell; in the local model chances,
@@ -105,6 +109,8 @@ def plan(
         if local:
             raise _not_central(sorted(local)[0])
         norm = choice.error_norm(error)
+        if pairs_of_many(asked) and domain is None and mechanism in ("auto", "second-moments"):
+            return plan_pairs(len(asked.structure.sizes), privacy)
         counter = _counter()
         return choice.plan_central(asked, privacy, norm, mechanism, domain, counter, strategy)
 
@@ -207,6 +213,19 @@ def plan_covariance(
     )
 
 
+def plan_pairs(columns: int | Sequence[str], privacy: Privacy) -> PairsPlan:
+    """Plan how many people have both of any two of these binary columns, hundreds of them.
+
+    No cells are listed: 200 columns have 2^200. The release has `.proportions`, `.means` and
+    `.answers`, in the order of `conjunctions:200:2`.
+    """
+    from noisewright.planning import pairs
+    from noisewright.tables.rows import numeric_rows
+
+    _warn(privacy)
+    return pairs.plan_pairs(columns, privacy, reader=numeric_rows)
+
+
 def plan_values(column: str, privacy: Privacy, *, unit: object = None) -> ValuePlan:
     """Plan which values of a column that no schema lists are told, with their own (ε, δ).
 
@@ -276,8 +295,9 @@ def load(path: str | Path) -> plan_files.Content:
     """Read a plan or a release that was saved; a running stream goes on where it was kept."""
     content = plan_files.load(path, _counter())
     from noisewright.planning.covariance import CovariancePlan
+    from noisewright.planning.pairs import PairsPlan
 
-    if isinstance(content, CovariancePlan):
+    if isinstance(content, CovariancePlan | PairsPlan):
         from noisewright.tables.rows import numeric_rows
 
         return replace(content, reader=numeric_rows)

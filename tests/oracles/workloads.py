@@ -56,6 +56,12 @@ def parity(bits: int, degrees: tuple[int, ...]) -> np.ndarray:
     )
 
 
+def conjunctions(bits: int, ways: int) -> np.ndarray:
+    cells = list(product((0, 1), repeat=bits))
+    sets = combinations(range(bits), ways)
+    return np.array([[float(all(c[i] for i in own)) for c in cells] for own in sets])
+
+
 def random(queries: int, cells: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2, size=(queries, cells)).astype(float)
 
@@ -75,6 +81,8 @@ REGISTRY: dict[str, np.ndarray] = {
     "allmarginals:3x1x2": all_marginals((3, 1, 2)),
     "parity:4:<=2": parity(4, (0, 1, 2)),
     "parity:4:3": parity(4, (3,)),
+    "conjunctions:4:2": conjunctions(4, 2),
+    "conjunctions:5:3": conjunctions(5, 3),
     "random:6x8:3": random(6, 8, 3),
     "prefix:3*ranges:2*identity:2": np.kron(np.kron(prefix(3), ranges(2)), identity(2)),
     "prefix:6+total:6": np.concatenate([prefix(6), total(6)]),

@@ -28,7 +28,7 @@ def test_no_row_is_longer_than_the_radius_and_short_ones_stay(scale):
     rows[0] = 0.0
     rows[1, 2] = np.nan
     rows[2] = [np.inf, 0.0, 0.0, -np.inf, 0.0]
-    grid = method._on_grid(rows)
+    grid = method.on_grid(rows)
     assert ((grid[:, :5] ** 2).sum(axis=1) <= GRID**2).all()
     assert (grid[:, 5] == method.constant).all()
     assert (grid == np.rint(grid)).all()
@@ -66,7 +66,7 @@ def test_sums_are_exact_whatever_the_batches():
     parts, again = method.exact([rows[:1000], rows[1000:1001], rows[1001:]])
     np.testing.assert_array_equal(whole, parts)
     assert people == again == 70_000
-    grid = method._on_grid(rows[:500]).astype(object)
+    grid = method.on_grid(rows[:500]).astype(object)
     np.testing.assert_array_equal(method.exact([rows[:500]])[0], (grid.T @ grid).astype(np.int64))
 
 

@@ -99,6 +99,7 @@ def _container(path: Path) -> dict[str, Any]:
     import noisewright as nw
     from noisewright import container
     from noisewright.planning.covariance import CovarianceRelease
+    from noisewright.planning.pairs import PairsRelease
     from noisewright.planning.release import Release
     from noisewright.planning.running import RunningStream, StreamRelease
 
@@ -111,7 +112,7 @@ def _container(path: Path) -> dict[str, Any]:
     content = nw.load(path)
     if isinstance(content, StreamRelease):
         return facts | _stream(content)
-    if isinstance(content, CovarianceRelease):
+    if isinstance(content, CovarianceRelease | PairsRelease):
         return facts | {"people": content.people, **content.record()}
     assert not isinstance(content, RunningStream)
     more = _release(content) if isinstance(content, Release) else _plan(content)

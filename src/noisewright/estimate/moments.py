@@ -6,6 +6,9 @@ import numpy as np
 
 from noisewright.workload.base import FloatArray
 
+_BEYOND = 1.02  # of the noise's largest simulated eigenvalue
+_TURNS = 8
+
 
 def to_simplex(values: FloatArray, total: float) -> FloatArray:
     """The nearest non-negative values whose sum is at most `total`."""
@@ -39,3 +42,41 @@ def above_noise(matrix: FloatArray, edge: float, trace: float) -> FloatArray:
     if (~rest).any():
         kept = np.where(rest, kept, left / (~rest).sum())
     return np.asarray((vectors * to_simplex(kept, trace)) @ vectors.T)
+
+
+def beyond_noise(matrix: FloatArray, spectrum: FloatArray) -> FloatArray:
+    """A symmetric matrix less noise whose eigenvalues are about `spectrum`: nearest on average.
+
+    Directions that noise alone explains are dropped. An eigenvalue λ beyond the noise is made
+    -g/g', g(λ) the mean of 1/(λ - ν) over the noise's eigenvalues ν: that is what is left of it
+    when the direction, too, is known only roughly (√(λ² - edge²) for Gaussian noise).
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    kept = np.zeros_like(values)
+    beyond = values > _BEYOND * spectrum.max(initial=0.0)
+    distances = 1.0 / (values[beyond, None] - spectrum)
+    kept[beyond] = distances.mean(axis=1) / (distances**2).mean(axis=1)
+    return np.asarray((vectors * kept) @ vectors.T)
+
+
+def common_factors(matrix: FloatArray, spectrum: FloatArray) -> FloatArray:
+    """What few directions explain of the entries off the diagonal of a noisy covariance matrix.
+
+    The diagonal holds what each column varies by itself and says nothing of the others: in turns it
+    is taken from the directions, and they from the matrix.
+    """
+    explained = np.zeros_like(matrix)
+    for _ in range(_TURNS):
+        off = matrix.copy()
+        np.fill_diagonal(off, np.diagonal(explained))
+        explained = beyond_noise(off, spectrum)
+    return explained
+
+
+def possible_pairs(covariance: FloatArray, means: FloatArray) -> FloatArray:
+    """Shares with both of two attributes, within what the shares with each of them allow."""
+    lowest = np.maximum(0.0, means[:, None] + means - 1.0)
+    highest = np.minimum(means[:, None], means)
+    result = (covariance + np.outer(means, means)).clip(lowest, highest)
+    np.fill_diagonal(result, means)
+    return np.asarray(result)

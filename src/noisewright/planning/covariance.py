@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -37,6 +37,17 @@ RowReader = Callable[[Source, Sequence[str]], Iterator[FloatArray]]
 """Batches of the named columns of a table, as numbers; what is no number is NaN."""
 
 
+def row_batches(
+    data: Data, columns: Sequence[str], reader: RowReader | None
+) -> Iterable[FloatArray]:
+    """Rows of an array, or of the columns of a table."""
+    if isinstance(data, np.ndarray):
+        return [np.asarray(data, dtype=np.float64)]
+    if reader is None:
+        raise InvalidParameter("data", type(data).__name__, "needs a reader of tables")
+    return reader(data, columns)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CovariancePlan(Shown):
     """Second moments, means and covariances of `columns`, in one private measurement."""
@@ -48,6 +59,8 @@ class CovariancePlan(Shown):
     def __post_init__(self) -> None:
         if not len(set(self.columns)) == len(self.columns) == self.method.columns:
             raise InvalidParameter("columns", self.columns, "must be named once each")
+        if self.method.protected and not self.method.constant:
+            raise InvalidParameter("share", 0, "tells no number of people, which is protected here")
 
     @property
     def model(self) -> str:
@@ -83,7 +96,9 @@ class CovariancePlan(Shown):
     def errors(self, people: int) -> dict[str, float]:
         """Root mean square errors, all entries together, from so many people.
 
-        Of second moments and means before any projection; `covariance` bounds that of covariances.
+        Of second moments and means before any projection; `covariance` bounds that of covariances,
+        and `covariance_by_halves` is that bound for the recipe of [004], half the budget on second
+        moments and half on means under noise in the shape of a ball.
         """
         if people < 1:
             raise InvalidParameter("people", people, "must be >= 1")
@@ -94,6 +109,8 @@ class CovariancePlan(Shown):
         if method.constant:
             mean = float(np.sqrt(d * off)) / method.share * radius / people
             result |= {"mean": mean, "covariance": second + 2 * radius * mean}
+            if method.pure:
+                result["covariance_by_halves"] = _by_halves(self.columns, method) / people
         return result
 
     def summary(self) -> dict[str, Any]:
@@ -131,7 +148,7 @@ class CovariancePlan(Shown):
         """
         purse = purse_of(ledger, dataset, again)
         if purse is None:
-            return self._release(*self.method.exact(self._batches(data)))
+            return self._release(*self.method.exact(row_batches(data, self.columns, self.reader)))
         if (stored := purse.stored(self.cost.plan)) is not None:
             from noisewright.planning.plan_files import from_bytes
 
@@ -139,7 +156,7 @@ class CovariancePlan(Shown):
             assert isinstance(restored, CovarianceRelease)
             return restored
         purse.check(self.cost)
-        exact, people = self.method.exact(self._batches(data))
+        exact, people = self.method.exact(row_batches(data, self.columns, self.reader))
         return purse.spend(self.cost, lambda r: self._release(exact, people, reservation=r))
 
     def _release(
@@ -154,13 +171,6 @@ class CovariancePlan(Shown):
         name = fresh_name() if reservation is None else reservation.identity
         note = None if reservation is None else reservation.note
         return CovarianceRelease(self, measured, public, name, note)
-
-    def _batches(self, data: Data) -> Iterable[FloatArray]:
-        if isinstance(data, np.ndarray):
-            return [np.asarray(data, dtype=np.float64)]
-        if self.reader is None:
-            raise InvalidParameter("data", type(data).__name__, "needs a reader of tables")
-        return self.reader(data, self.columns)
 
     def save(self, path: str | Path) -> None:
         """Write the plan, whole or not at all."""
@@ -321,6 +331,17 @@ def plan_covariance(
         )
     share = _best_share(len(names), radius, privacy) if means else 0.0
     return CovariancePlan(names, SecondMoments(len(names), radius, share, privacy), reader)
+
+
+def _by_halves(columns: Sequence[str], method: SecondMoments) -> float:
+    """The bound on covariances of the recipe in halves, before it is divided by people."""
+    d, radius = len(columns), method.radius
+    halved = replace(method.privacy, epsilon=cast("float", method.privacy.epsilon) / 2)
+    on, off = replace(method, share=0.0, privacy=halved).variances
+    second = np.sqrt(d * on + d * (d - 1) * off) * radius**2
+    moved = radius if method.protected else 2 * radius
+    mean = np.sqrt(d * (d + 1)) * moved / cast("float", halved.epsilon)
+    return float(second + 2 * radius * mean)
 
 
 def _best_share(columns: int, radius: float, privacy: Privacy) -> float:

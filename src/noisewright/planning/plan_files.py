@@ -22,7 +22,6 @@ from noisewright.central.carry.carry_mechanism import StoredCarry
 from noisewright.central.combined import StoredCombined
 from noisewright.central.composite import StoredComposite
 from noisewright.central.geometry.k_norm import StoredKNorm
-from noisewright.central.geometry.second_moments import LARGEST_SHARE, SecondMoments
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.central.problem import Proposal
 from noisewright.container import Header, digest
@@ -34,6 +33,13 @@ from noisewright.planning.counting import Counter
 from noisewright.planning.covariance import CovariancePlan, CovarianceRelease
 from noisewright.planning.kept import Arrays, Kept, Text
 from noisewright.planning.local import LocalPlan, Reading
+from noisewright.planning.moment_files import (
+    CovarianceFile,
+    CovarianceReleaseFile,
+    PairsFile,
+    PairsReleaseFile,
+)
+from noisewright.planning.pairs import PairsPlan, PairsRelease
 from noisewright.planning.plan import Plan
 from noisewright.planning.postprocess import Steps, check_order, check_steps
 from noisewright.planning.release import Release
@@ -348,56 +354,6 @@ class EstimateFile(Kept, frozen=True, tag="estimate"):
         return Release(plan, aggregate, (self.reading,))
 
 
-class CovarianceFile(Kept, frozen=True, tag="covariance-plan"):
-    """A plan of second moments: all else follows from these."""
-
-    columns: tuple[Text, ...]
-    radius: Size
-    share: Annotated[float, msgspec.Meta(ge=0.0, le=LARGEST_SHARE)]
-    privacy: dict[str, Any]
-
-    @classmethod
-    def of(cls, plan: CovariancePlan, arrays: dict[str, Array]) -> Self:
-        """What a plan is kept as."""
-        method = plan.method
-        privacy = plan.privacy.to_dict()
-        return cls(columns=plan.columns, radius=method.radius, share=method.share, privacy=privacy)
-
-    def content(self, arrays: Arrays) -> CovariancePlan:
-        """The plan again."""
-        privacy = Privacy.from_dict(self.privacy)
-        method = SecondMoments(len(self.columns), self.radius, self.share, privacy)
-        return CovariancePlan(self.columns, method)
-
-
-class CovarianceReleaseFile(Kept, frozen=True, tag="covariance-release"):
-    """A release of second moments: its plan and the noisy matrix."""
-
-    plan: CovarianceFile
-    people: Annotated[int, msgspec.Meta(ge=0)] | None
-    identity: Text
-    note: LedgerNote | None
-
-    @classmethod
-    def of(cls, release: CovarianceRelease, arrays: dict[str, Array]) -> Self:
-        """What a release is kept as."""
-        plan = CovarianceFile.of(release.plan, arrays)
-        arrays["measured"] = release.measured
-        people, note = release.public_people, release.note
-        return cls(plan=plan, people=people, identity=release.identity, note=note)
-
-    def content(self, arrays: Arrays) -> CovarianceRelease:
-        """The release again, if its matrix is of the plan's form."""
-        plan, measured = self.plan.content(arrays), arrays["measured"]
-        side = plan.method.size
-        whole = measured.shape == (side, side) and measured.dtype == np.float64
-        if not whole or not np.isfinite(measured).all() or (measured != measured.T).any():
-            raise FileFormatError("the measurement is not of this plan; it was damaged or edited")
-        if (self.people is None) != plan.method.protected:
-            raise FileFormatError("the number of people is public or not as neighbours are")
-        return CovarianceRelease(plan, measured, self.people, self.identity, self.note)
-
-
 class ValuesFile(Kept, frozen=True, tag="values-plan"):
     """A plan of values that nobody listed: all else follows from these."""
 
@@ -427,9 +383,11 @@ FileKind = (
     | EstimateFile
     | CovarianceFile
     | CovarianceReleaseFile
+    | PairsFile
+    | PairsReleaseFile
     | ValuesFile
 )
-Content = Plan | Release | CovarianceRelease | StreamRelease | RunningStream
+Content = Plan | Release | CovarianceRelease | PairsRelease | StreamRelease | RunningStream
 _KINDS: dict[type, Any] = {
     CentralPlan: CentralFile,
     LocalPlan: LocalFile,
@@ -441,6 +399,8 @@ _KINDS: dict[type, Any] = {
     Together: TogetherFile,
     CovariancePlan: CovarianceFile,
     CovarianceRelease: CovarianceReleaseFile,
+    PairsPlan: PairsFile,
+    PairsRelease: PairsReleaseFile,
     ValuePlan: ValuesFile,
 }
 
@@ -458,7 +418,7 @@ def to_bytes(thing: Content) -> bytes:
 
 def kept_bytes(result: object) -> bytes | None:
     """What a ledger keeps of a result: a release that files can hold, whole."""
-    if not isinstance(result, Release | CovarianceRelease):
+    if not isinstance(result, Release | CovarianceRelease | PairsRelease):
         return None
     try:
         return to_bytes(result)

@@ -12,6 +12,7 @@ from noisewright.errors import FileFormatError
 from noisewright.workload.algebra import Kron, Stack, Weighted
 from noisewright.workload.atoms import Explicit, Random
 from noisewright.workload.base import Array, Workload
+from noisewright.workload.conjunctions import Conjunctions
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
 from noisewright.workload.spec import Questions, questions
 from noisewright.workload.text import workload as parse
@@ -37,7 +38,7 @@ def encode_workload(workload: Workload, arrays: Arrays) -> Any:
             "attributes": list(workload.attributes),
             "inner": encode_workload(workload.inner, arrays),
         }
-    if isinstance(workload, Marginals):
+    if isinstance(workload, Marginals) and not isinstance(workload, Conjunctions):
         return {
             "bases": [encode_workload(base, arrays) for base in workload.bases],
             "tables": [list(table) for table in workload.tables],

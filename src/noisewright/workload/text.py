@@ -14,6 +14,7 @@ from noisewright.errors import InvalidParameter, NoisewrightError, meant
 from noisewright.workload.algebra import Weighted, kron, stack
 from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Random, Ranges, Total
 from noisewright.workload.base import Workload, check_domain
+from noisewright.workload.conjunctions import Conjunctions
 from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
 from noisewright.workload.matrix_files import read_matrix
 
@@ -26,7 +27,8 @@ Queries: TypeAlias = "Workload | str | Path | npt.ArrayLike | sparray | spmatrix
 
 FORMS = (
     "identity:64 total:64 prefix:64 ranges:64 marginals:2^8:3 marginals:2^8:<=3 allmarginals:2^8 "
-    "allmarginals:5x7x2 parity:8:<=3 parity:8:3 random:100x64:1, A*B, A+B, 2.5@A, (A)"
+    "allmarginals:5x7x2 parity:8:<=3 parity:8:3 conjunctions:8:2 "
+    "random:100x64:1, A*B, A+B, 2.5@A, (A)"
 )
 MOST_ATTRIBUTES = 1000
 MOST_NESTED = 100
@@ -36,7 +38,7 @@ _SIMPLE: dict[str, Callable[[int], Workload]] = {
     "prefix": Prefix,
     "ranges": Ranges,
 }
-_NAMES = (*_SIMPLE, "marginals", "allmarginals", "parity", "random")
+_NAMES = (*_SIMPLE, "marginals", "allmarginals", "parity", "conjunctions", "random")
 
 
 def workload(source: Queries) -> Workload:
@@ -137,6 +139,8 @@ class _Parser:
                 return Marginals.of_order(self._sizes(fields[0]), self._integer(ways), at_most)
             if name == "parity" and len(fields) == 2:
                 return self._parity(*fields)
+            if name == "conjunctions" and len(fields) == 2:
+                return Conjunctions.of(*(self._integer(field) for field in fields))
             if name == "random" and len(fields) == 2:
                 queries, cells = self._sizes(fields[0])
                 return Random.make(queries, cells, self._integer(fields[1]))

@@ -165,7 +165,7 @@ class KNormMechanism:
         told = [(own + moved)[1:] - (own + moved)[0] for own, moved in pairs]
         return Measurement(tuple(value.astype(np.float64) for value in (people, *told)))
 
-    def _read(self, measurement: Measurement) -> tuple[float, FloatArray]:
+    def read(self, measurement: Measurement) -> tuple[float, FloatArray]:
         """The number of people, and all groups less the mean of their partition."""
         values = [np.asarray(value) / self.steps for value in measurement.values]
         if self._protected_total:
@@ -176,7 +176,7 @@ class KNormMechanism:
         return people, np.concatenate([own - own.mean() for own in groups])
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
-        people, groups = self._read(measurement)
+        people, groups = self.read(measurement)
         of_people, of_groups = self.reading.of(terms)
         return np.asarray(of_people * people + of_groups @ groups)
 

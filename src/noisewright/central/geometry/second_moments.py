@@ -40,6 +40,7 @@ _MOST_PEOPLE = 2**26
 _ROWS = 2**15  # summed at once in floats, which hold these sums exactly
 _ROOT_HALF = 0.7071067811865476  # the least float not below it
 _LARGEST = 1e100  # radii: longer rows have lost their direction, and floats their range
+_SIMULATED = 1000  # eigenvalues of the noise that are simulated at least
 _STEPS = 64  # of rounding within the scale of the noise: they add nothing that could be seen
 
 
@@ -48,7 +49,7 @@ class SecondMoments:
     """Rows of `columns` numbers and Euclidean length at most `radius`, under a budget.
 
     `share` is the constant entry, in radii: larger, sums and number of people are known better and
-    second moments worse. Zero tells second moments alone, which needs a public number of people.
+    second moments worse. Zero tells second moments alone.
     """
 
     columns: int
@@ -62,13 +63,8 @@ class SecondMoments:
                 "columns", self.columns, f"must be from 1 to {LARGEST_DIMENSION}"
             )
         positive("radius", self.radius, "the Euclidean length that rows are clipped to")
-        if not 0 <= self.share <= LARGEST_SHARE or (self.protected and not self.constant):
-            raise InvalidParameter(
-                "share",
-                self.share,
-                f"must lie between 0 and {LARGEST_SHARE}, above 0 where the number of people is "
-                "protected",
-            )
+        if not 0 <= self.share <= LARGEST_SHARE:
+            raise InvalidParameter("share", self.share, f"must lie between 0 and {LARGEST_SHARE}")
         _ = self.spend
 
     @property
@@ -146,11 +142,11 @@ class SecondMoments:
             if people > _MOST_PEOPLE:
                 raise TooLarge("a table of more than 2^26 rows is too large for second moments")
             for start in range(0, len(batch), _ROWS):
-                rows = self._on_grid(batch[start : start + _ROWS])
+                rows = self.on_grid(batch[start : start + _ROWS])
                 total += (rows.T @ rows).astype(np.int64)
         return total, people
 
-    def _on_grid(self, rows: FloatArray) -> FloatArray:
+    def on_grid(self, rows: FloatArray) -> FloatArray:
         """Extended rows in whole steps, none longer than the radius; values unknown are zero."""
         rows = np.nan_to_num(np.asarray(rows, dtype=np.float64), nan=0.0)
         rows = rows.clip(-_LARGEST * self.radius, _LARGEST * self.radius)
@@ -202,6 +198,23 @@ class SecondMoments:
     def edge(self) -> float:
         """About the largest eigenvalue of the noise alone, in squared radii."""
         return 2 * sqrt(self.columns * self.variances[1])
+
+    @cached_property
+    def spectrum(self) -> FloatArray:
+        """Eigenvalues of the noise on second moments, in squared radii, by public simulation."""
+        rng, d = np.random.default_rng(0), self.columns
+        drawn = []
+        for _ in range(max(1, _SIMULATED // d)):
+            if self.pure:
+                factors = rng.standard_normal((2, self.size + 1, d))
+                noise = factors[0].T @ factors[0] - factors[1].T @ factors[1]
+                noise *= float(self.scale) / GRID**2
+            else:
+                half = np.triu(rng.standard_normal((d, d)), 1) * sqrt(self.variances[1])
+                noise = half + half.T + np.diag(rng.standard_normal(d)) * sqrt(self.variances[0])
+            drawn.append(np.linalg.eigvalsh(noise))
+        values = np.sort(np.concatenate(drawn))
+        return np.asarray((values - values[::-1]) / 2)  # the law is symmetric
 
     def record(self) -> dict[str, Any]:
         """What is drawn, ready for JSON."""

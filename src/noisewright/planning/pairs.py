@@ -1,0 +1,318 @@
+"""Plans of all pairs of binary attributes, hundreds of them, without enumerating cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright import __version__
+from noisewright.central.geometry.pairs import MeasuredPairs, PairMoments, Rows
+from noisewright.central.geometry.second_moments import GRID
+from noisewright.display import Shown
+from noisewright.errors import InvalidParameter
+from noisewright.estimate.intervals import normal_multiplier
+from noisewright.estimate.moments import common_factors, possible_pairs
+from noisewright.planning.counting import Data
+from noisewright.planning.covariance import RowReader, row_batches
+from noisewright.planning.plan import LEVEL, Forecast
+from noisewright.planning.release import fresh_name
+from noisewright.planning.spending import (
+    Again,
+    Cost,
+    LedgerLike,
+    LedgerNote,
+    Reservation,
+    noise_of,
+    purse_of,
+)
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.source import ByteSource
+from noisewright.privacy.spend import Spend
+from noisewright.workload.base import FloatArray
+from noisewright.workload.conjunctions import Conjunctions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SIMULATED_PEOPLE = 5000
+_PUBLIC = ("independent", "one factor", "rare")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairsPlan(Shown):
+    """How many people have both of any two of the `columns`, in two private measurements."""
+
+    columns: tuple[str, ...]
+    method: PairMoments
+    reader: RowReader | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not len(set(self.columns)) == len(self.columns) == self.method.attributes:
+            raise InvalidParameter("columns", self.columns, "must be named once each")
+
+    @property
+    def model(self) -> str:
+        """Who adds the noise."""
+        return "central"
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the way."""
+        return "second-moments"
+
+    @property
+    def privacy(self) -> Privacy:
+        """The promise that one release keeps."""
+        return self.method.privacy
+
+    @property
+    def spend(self) -> Spend:
+        """What one release costs."""
+        return self.method.spend
+
+    @property
+    def workload(self) -> Conjunctions:
+        """The pairs, in the order of the answers."""
+        return Conjunctions.of(len(self.columns), 2)
+
+    def forecast(self) -> Forecast:
+        """Standard errors as measured, at worst: every attribute held by one half.
+
+        Noise alone is in them. What is estimated from few common factors is often much nearer
+        (`expected`); rows longer than most are clipped, which is in neither.
+        """
+        method, d = self.method, len(self.columns)
+        moments = method.second(d / 4)
+        variance = method.total_variance / 2 + moments.variances[1] * moments.radius**4
+        std = np.full(d * (d - 1) // 2, np.sqrt(variance))
+        return Forecast(
+            std, normal_multiplier(LEVEL) * std, normal_multiplier(1 - (1 - LEVEL) / len(std)) * std
+        )
+
+    def expected(self, people: int, seed: int = 0) -> dict[str, dict[str, float]]:
+        """Root mean square errors of proportions from so many people, by public simulation.
+
+        At populations made up for it (independent attributes, one common factor, rare attributes);
+        nobody's data are read. The noise is that of a release.
+        """
+        if people < 1:
+            raise InvalidParameter("people", people, "must be >= 1")
+        rng = np.random.default_rng(seed)
+        return {name: self._simulated(name, people, rng) for name in _PUBLIC}
+
+    def _simulated(self, name: str, people: int, rng: np.random.Generator) -> dict[str, float]:
+        """One release of a population, its rows standing for as many people as there are."""
+        method, d = self.method, len(self.columns)
+        rows = made_up(name, min(people, _SIMULATED_PEOPLE), d, rng)
+        totals = people * rows.mean(axis=0)
+        totals += np.sqrt(method.total_variance) * rng.standard_normal(d)
+        means = method.means(people, totals)
+        second = method.second(method.square(people, totals))
+        relative = second.on_grid(rows - means)
+        moments = relative.T @ relative * (people / len(rows) / GRID**2)
+        noise = np.triu(rng.standard_normal((d, d)), 1) * np.sqrt(second.variances[1])
+        moments += noise + noise.T
+        drawn = PairsRelease(self, MeasuredPairs(None, totals, moments), people, "simulated")
+        truth = rows.T @ rows / len(rows)
+        upper = np.triu_indices(d, 1)
+        return {
+            kind: float(np.sqrt(np.mean((shares - truth)[upper] ** 2)))
+            for kind, shares in (
+                ("measured", drawn.measured_proportions),
+                ("estimated", drawn.proportions),
+            )
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+        forecast = self.forecast()
+        return {
+            "mechanism": self.mechanism,
+            "privacy": self.privacy.to_dict(),
+            "columns": len(self.columns),
+            "queries": len(forecast.std),
+            "rmse": forecast.rmse,
+            "max": forecast.max,
+            "share_of_means": self.method.share,
+            **self.method.record(),
+        }
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What a ledger is told of a release."""
+        from noisewright.planning.plan_files import plan_digest
+
+        title = f"all pairs of {len(self.columns)} attributes, {self.mechanism}"
+        return Cost(
+            self.spend, self.privacy, plan_digest(self), title, noise_of(self.method.record())
+        )
+
+    def release(
+        self,
+        data: Data,
+        *,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> PairsRelease:
+        """Measure a table, or an array with one row per person; each call spends the budget.
+
+        A person has an attribute where the column is at least one half (or true); a value that is
+        missing or no number counts as zero.
+        """
+        purse = purse_of(ledger, dataset, again)
+        if purse is None:
+            return self._release(self._rows(data))
+        if (stored := purse.stored(self.cost.plan)) is not None:
+            from noisewright.planning.plan_files import from_bytes
+
+            restored = from_bytes(stored)
+            assert isinstance(restored, PairsRelease)
+            return restored
+        purse.check(self.cost)
+        rows = self._rows(data)
+        return purse.spend(self.cost, lambda r: self._release(rows, reservation=r))
+
+    def _rows(self, data: Data) -> Rows:
+        return Rows.of(row_batches(data, self.columns, self.reader), len(self.columns))
+
+    def _release(
+        self,
+        rows: Rows,
+        source: ByteSource | None = None,
+        reservation: Reservation | None = None,
+    ) -> PairsRelease:
+        measured = self.method.measure(rows, source)
+        public = None if self.method.protected else len(rows)
+        name = fresh_name() if reservation is None else reservation.identity
+        note = None if reservation is None else reservation.note
+        return PairsRelease(self, measured, public, name, note)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan, whole or not at all."""
+        from noisewright.planning.plan_files import save
+
+        save(self, path)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        pairs = len(self.columns) * (len(self.columns) - 1) // 2
+        return [
+            ("attributes", f"{len(self.columns):,}"),
+            ("pairs", f"{pairs:,}"),
+            ("privacy", self.privacy.text()),
+        ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairsRelease(Shown):
+    """Noisy totals and second moments, and all pairs that follow from them at no further cost."""
+
+    plan: PairsPlan
+    measured: MeasuredPairs
+    public_people: int | None
+    identity: str
+    note: LedgerNote | None = None
+
+    @property
+    def people(self) -> float:
+        """How many people there are: as is public, or as measured."""
+        if self.public_people is not None:
+            return float(self.public_people)
+        assert self.measured.people is not None
+        return max(1.0, self.measured.people)
+
+    @property
+    def means(self) -> FloatArray:
+        """The share of people with each attribute."""
+        return self.plan.method.means(self.people, self.measured.totals)
+
+    @cached_property
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        """Covariances as measured, and the eigenvalues of their noise."""
+        method = self.plan.method
+        second = method.second(method.square(self.people, self.measured.totals))
+        unit = second.radius**2 / max(self.people, 1.0)
+        return self.measured.moments * unit, second.spectrum * unit
+
+    @cached_property
+    def proportions(self) -> FloatArray:
+        """Shares with both of two attributes (of one, on the diagonal), as one matrix.
+
+        From few common factors that stand out of the noise, within what means allow: biased, and
+        much nearer than what was measured unless people are very many.
+        """
+        return possible_pairs(common_factors(*self._moments), self.means)
+
+    @property
+    def measured_proportions(self) -> FloatArray:
+        """The same as measured; rows longer than most were clipped before."""
+        means = self.means
+        result = self._moments[0] + np.outer(means, means)
+        np.fill_diagonal(result, means)
+        return np.asarray(result)
+
+    @property
+    def answers(self) -> FloatArray:
+        """How many people have both, pair by pair in the order of the workload."""
+        return np.asarray(self.proportions[np.triu_indices(len(self.means), 1)] * self.people)
+
+    @property
+    def labels(self) -> list[str]:
+        """Every pair in words."""
+        rows, columns = np.triu_indices(len(self.means), 1)
+        names = self.plan.columns
+        return [f"{names[i]} and {names[j]}" for i, j in zip(rows, columns, strict=True)]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Proportions as a frame, attributes by attributes."""
+        import pandas as pd
+
+        names = list(self.plan.columns)
+        return pd.DataFrame(self.proportions, index=names, columns=names)
+
+    def record(self) -> dict[str, Any]:
+        """What was spent and how: ready for JSON, nothing private in it."""
+        return {
+            "format": "noisewright-pairs",
+            "version": __version__,
+            "identity": self.identity,
+            "spend": self.plan.spend.to_dict(),
+            **self.plan.summary(),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the release, whole or not at all."""
+        from noisewright.planning.plan_files import save
+
+        save(self, path)
+
+    def __len__(self) -> int:
+        return len(self.means) * (len(self.means) - 1) // 2
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [("people", f"{self.people:,.0f}"), *self.plan._facts()]
+
+
+def made_up(name: str, people: int, attributes: int, rng: np.random.Generator) -> FloatArray:
+    """Rows of a public population, for simulation alone."""
+    uniform = rng.random((people, attributes))
+    if name == "independent":
+        return np.asarray(uniform < rng.uniform(0.1, 0.9, attributes), dtype=np.float64)
+    if name == "rare":
+        return np.asarray(uniform < rng.uniform(0.005, 0.05, attributes), dtype=np.float64)
+    noise = rng.standard_normal((people, attributes))
+    loadings = 1.0 + np.abs(rng.standard_normal(attributes))
+    return np.asarray(rng.standard_normal((people, 1)) * loadings + noise > 0, dtype=np.float64)
+
+
+def plan_pairs(
+    columns: int | Sequence[str], privacy: Privacy, *, reader: RowReader | None = None
+) -> PairsPlan:
+    """Plan how many people have both of any two of these binary columns."""
+    names = tuple(f"x{i}" for i in range(columns)) if isinstance(columns, int) else tuple(columns)
+    return PairsPlan(names, PairMoments(len(names), privacy), reader)
