@@ -123,3 +123,14 @@ def test_a_new_kind_of_question_is_one_class_and_one_line(monkeypatch: pytest.Mo
     assert release.tables[0].name == "share of region"
     np.testing.assert_allclose(release.answers[:2], [0.6, 0.4], atol=0.01)
     assert release.labels[:2] == ["region = N", "region = S"]
+
+
+def test_quantiles_of_whole_numbers_whose_last_cell_is_one_number():
+    """Declared as 0..9, the last two edges are equal; nine tenths of the people hold that 9."""
+    domain = nw.Domain([nw.Numeric.integers("age", 0, 9)])
+    asked = nw.Workload.from_spec({"queries": [{"quantiles": "age", "at": [0.05, 0.5]}]}, domain)
+    histogram = np.array([1_000] + [0] * 8 + [9_000])
+    release = nw.plan(asked, nw.Privacy(rho=1.0)).release(histogram)
+    lower, upper = release.intervals.all
+    assert lower[0] <= 1
+    assert (lower[1], release.answers[1], upper[1]) == (9, 9, 9)

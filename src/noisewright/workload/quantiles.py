@@ -45,7 +45,9 @@ def quantiles(
     elsewhere, whatever the true number of people within its own interval.
     """
     ends = np.asarray(edges, dtype=np.float64)
-    if len(ends) != len(cumulative) + 1 or (np.diff(ends) <= 0).any():
+    # The last cell may be a single number: both its ends are that number.
+    rising = (np.diff(ends)[:-1] > 0).all() and ends[-1] >= ends[-2]
+    if len(ends) != len(cumulative) + 1 or not rising:
         raise InvalidParameter(
             "edges", len(ends), f"must be {len(cumulative) + 1} rising numbers", "give all edges"
         )
