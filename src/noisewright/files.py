@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 PRIVATE = 0o600
 """The mode of a file that is for its owner's eyes alone."""
 
+_SQLITE = b"SQLite format 3\x00"
+
 # What file systems say that know no locks, or no flushing of directories.
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EBADF, errno.EACCES)
 
@@ -81,6 +83,15 @@ def write_text(
     """Write UTF-8 text, whole or not at all."""
     with replacing(path, name, mode) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def is_sqlite(path: str | Path) -> bool:
+    """Whether a file is a database of SQLite, as ledgers are."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
 
 
 def is_parquet(path: str | Path) -> bool:

@@ -1,8 +1,8 @@
-"""Commands on a release that was kept: `answer` asks it more, `report` draws its page."""
+"""Commands on files that were kept: `answer` asks a release more, `report` draws a page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,6 @@ from noisewright.cli.output import SHOWN, print_answers, print_json, progress
 
 if TYPE_CHECKING:
     from noisewright.planning.release import Release
-    from noisewright.planning.running import StreamRelease
 
 _kept = click.argument("release_file", metavar="RELEASE", type=FILE)
 
@@ -58,37 +57,41 @@ def answer(
 
 
 @click.command()
-@_kept
+@click.argument("file", type=FILE)
 @click.option("-o", "--output", type=FILE, required=True, help="The page, in HTML.")
 @json_option
-def report(release_file: str, output: str, as_json: bool) -> None:
-    """Write a self-contained page about RELEASE (.nwr): promise, errors, charts and answers.
+def report(file: str, output: str, as_json: bool) -> None:
+    """Write a self-contained page about FILE: promise, errors, proofs, charts and answers.
 
-    Of a running stream that was kept, the page shows the answers alone: nothing of its state.
+    FILE is a release (.nwr), estimates, a plan before anything is spent, or a ledger. Of a running
+    stream that was kept, the page shows the answers alone: nothing of its state.
     """
     import noisewright as nw
 
-    check_output(output, release_file)
+    check_output(output, file)
     with progress("drawing"):
-        nw.report(_shown(release_file), output)
+        nw.report(_subject(file), output)
     if as_json:
         print_json({"report": output})
     else:
         click.echo(f"written to {output}")
 
 
-def _shown(path: str) -> Release | StreamRelease:
-    """What a page can be drawn of: a release, or the answers of a stream, older states too."""
+def _subject(path: str) -> Any:
+    """What a page can be drawn of; of a stream its answers, older states too."""
     import noisewright as nw
     from noisewright import container
+    from noisewright.files import is_sqlite
     from noisewright.planning.plan_files import stored_stream
-    from noisewright.planning.running import StreamRelease
     from noisewright.planning.stream_files import SECRET
 
+    if is_sqlite(path):
+        from noisewright.ledger.book import Ledger
+
+        return Ledger(path)
     if container.kind_of(path)[0] == SECRET:
         return stored_stream(path)[0]
-    content = nw.load(path)
-    return content if isinstance(content, StreamRelease) else _release_of(content, path)
+    return nw.load(path)
 
 
 def kept_release(path: str) -> Release:

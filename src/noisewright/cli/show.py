@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from noisewright.planning.release import Release
     from noisewright.planning.running import StreamRelease
 
-_SQLITE = b"SQLite format 3\x00"
 _FORM = ("format", "version")
 _TABLES = (".csv", ".parquet", ".pq")
 _SECRET = "secret-running-stream"
@@ -63,14 +62,12 @@ def show(file: str, as_json: bool) -> None:
 def description(path: Path) -> dict[str, Any]:
     """What a file is and holds, ready for JSON."""
     from noisewright.errors import FileFormatError
+    from noisewright.files import is_sqlite
 
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_SQLITE))
-    except FileNotFoundError:
-        raise FileFormatError(f"{path}: there is no such file; check the path") from None
+    if not path.exists():
+        raise FileFormatError(f"{path}: there is no such file; check the path")
     suffix = path.suffix.lower()
-    if start == _SQLITE:
+    if is_sqlite(path):
         return _ledger(path)
     if suffix in _TABLES:
         return _answers(path)

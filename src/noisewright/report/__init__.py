@@ -1,4 +1,4 @@
-"""What people see of a release: a self-contained page with charts."""
+"""What people see: self-contained pages about plans, releases, estimates, streams and ledgers."""
 
 from __future__ import annotations
 
@@ -8,28 +8,51 @@ from typing import TYPE_CHECKING
 from noisewright.modules import make_callable
 
 if TYPE_CHECKING:
+    from noisewright.ledger.book import Ledger
+    from noisewright.planning.plan import Plan
     from noisewright.planning.release import Release
     from noisewright.planning.running import RunningStream, StreamRelease
 
 
-def report(release: Release | StreamRelease | RunningStream, path: str | Path) -> None:
-    """Write a page about a release, or the answers of a stream, that opens without a network."""
-    from noisewright.errors import InvalidParameter
+def report(
+    subject: Release | StreamRelease | RunningStream | Plan | Ledger, path: str | Path
+) -> None:
+    """Write a page that opens without a network: of a release, an estimate, the answers of a
+    stream, a plan before anything is spent, or a ledger.
+    """
     from noisewright.files import write_text
+
+    write_text(path, _page(subject))
+
+
+def _page(subject: object) -> str:
+    from noisewright.errors import InvalidParameter
+    from noisewright.ledger.book import Ledger
+    from noisewright.planning.plan import Plan
     from noisewright.planning.release import Release
     from noisewright.planning.running import RunningStream, StreamRelease
-    from noisewright.report.page import page
-    from noisewright.report.stream_page import stream_page
 
-    if isinstance(release, RunningStream):
-        release = release.release  # the answers alone: the stream itself is secret
-    if isinstance(release, StreamRelease):
-        write_text(path, stream_page(release))
-        return
-    if not isinstance(release, Release):
-        raise InvalidParameter("release", type(release).__name__, "is no release", "release a plan")
+    if isinstance(subject, RunningStream):
+        subject = subject.release  # the answers alone: the stream itself is secret
+    if isinstance(subject, StreamRelease):
+        from noisewright.report.stream_page import stream_page
 
-    write_text(path, page(release))
+        return stream_page(subject)
+    if isinstance(subject, Release):
+        from noisewright.report.page import page
+
+        return page(subject)
+    if isinstance(subject, Ledger):
+        from noisewright.report.ledger_page import ledger_page
+
+        return ledger_page(subject)
+    if isinstance(subject, Plan):
+        from noisewright.report.plan_page import plan_page
+
+        return plan_page(subject)
+    raise InvalidParameter(
+        "subject", type(subject).__name__, "has no page", "give a plan, a release or a ledger"
+    )
 
 
 make_callable(__name__, report)

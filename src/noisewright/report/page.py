@@ -1,194 +1,241 @@
-"""The report page: what was promised, how good the answers are, and the answers themselves."""
+"""The page of a release: what was promised, how good the answers are, and the answers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from html import escape
-from importlib.resources import files
-from string import Template
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from noisewright.planning.local import LocalPlan
 from noisewright.planning.plan import ReleasedTable
-from noisewright.planning.release import Release
-from noisewright.report.charts import agreement_chart, errors_chart, table_chart
-from noisewright.solution import BoundClass
+from noisewright.planning.release import Release, Releasing
+from noisewright.report.charts import agreement_chart, errors_chart
+from noisewright.report.figures import Figure, figures
+from noisewright.report.numbers import figure
+from noisewright.report.render import render
+from noisewright.report.words import (
+    ERRORS,
+    Limit,
+    Tile,
+    asked_for,
+    facts,
+    for_one_person,
+    limits,
+    local_limits,
+    promise_sentence,
+    promise_tile,
+)
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import PEOPLE
+from noisewright.workload.statistics import PEOPLE, Column
 
-_MOST_CHARTS = 24
-_MOST_ROWS = 200
-_ERRORS = {"rmse": ", root mean square over answers", "max": ", in the least certain answer"}
+MOST_ROWS = 20_000
+_MOST_FIGURES = 120
+_OPEN = 6
+
+_PROVENANCE = {
+    "time": "released at (UTC)",
+    "release": "release",
+    "round": "round",
+    "people": "reports",
+    "mechanism": "mechanism",
+    "workload": "queries",
+    "strategy_hash": "strategy",
+    "plan": "plan",
+    "domain": "schema",
+    "version": "noisewright",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer in words."""
+
+    label: str
+    answer: str
+    std: str
+    ends: str
+    unbiased: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table: its name, what is drawn of it, and its rows."""
+
+    name: str
+    note: str
+    error: str
+    drawings: list[Figure]
+    rows: list[Row]
+    more: int
+    open: bool
 
 
 def page(release: Release, truth: FloatArray | None = None, title: str = "Private release") -> str:
     """The page as HTML. `truth` may be given only for synthetic data."""
-    return filled(
-        title=escape(title),
+    known = release.metadata
+    sections = list(_sections(release, truth))
+    plan = release.plan
+    return render(
+        "release.html",
+        title=title,
         lead=_lead(release, truth),
-        tiles=_tiles(release),
-        bound=_bound(release),
-        charts=_charts(release, truth),
-        errors="" if truth is None else _error_section(release, truth),
-        answers=_answers(release),
-        metadata=escape(json.dumps(dict(release.metadata), indent=2, ensure_ascii=False)),
+        tiles=[promise_tile(plan.privacy), *_tiles(release)],
+        person=for_one_person(plan.spend, plan.privacy.neighbours, known["statement"]["unit"]),
+        limits=_limits(plan, known),
+        error=ERRORS.get(known.get("error", ""), "in its own sense"),
+        sections=sections,
+        unsure=any(getattr(each, "unsure", False) for s in sections for each in s.drawings),
+        changed=release.is_changed,
+        truth=None if truth is None else _against(release, truth),
+        steps=[_step(step) for step in known["statement"]["post_processing"]],
+        provenance=provenance(known),
+        record=json.dumps(dict(known), indent=2, ensure_ascii=False, default=str),
     )
 
 
 def _lead(release: Release, truth: FloatArray | None) -> str:
     tables, hidden = len(release.tables), int(np.isnan(release.answers).sum())
-    replaced = release.metadata["neighbours"] == "replace-one"
-    change = "given other answers" if replaced else "been left out"
     left_out = f" ({hidden:,} of them left out)" if hidden else ""
     text = (
-        f"{len(release):,} answers{left_out} in {tables:,} table{'s' if tables != 1 else ''}, "
-        "every one protected by the same promise: what is published here would look almost the "
-        f"same had any one person {change}."
+        f"{len(release):,} answers{left_out} in {tables:,} table{'s' if tables != 1 else ''}: "
+        f"{asked_for([table.name for table in release.tables])}. Every one is protected by the "
+        f"same promise: {promise_sentence(release.plan.privacy.neighbours)}."
     )
     if truth is not None:
         text += (
-            " The people are synthetic, so the true counts are shown in orange;"
-            " a report on real people never holds them."
+            " The people are synthetic, so the true counts are shown in orange; a report on real"
+            " people never holds them."
         )
-    return escape(text)
+    return text
 
 
-def promise(metadata: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The tile of what is promised."""
-    spent = metadata["privacy"]
-    text = ", ".join(
-        f"{symbol} = {spent[name]:g}"
-        for name, symbol in (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
-        if spent.get(name) is not None
-    )
-    return "privacy", text, f"neighbours: {metadata['neighbours']}"
-
-
-def drawn(tiles: Sequence[tuple[str, str, str]]) -> str:
-    """Tiles with a name, a figure and a note each."""
-    return "".join(
-        f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b>'
-        f"<small>{escape(note)}</small></div>"
-        for name, value, note in tiles
-    )
-
-
-def filled(**parts: str) -> str:
-    """The page of these parts, as HTML."""
-    template = Template(files("noisewright.report").joinpath("page.html").read_text("utf-8"))
-    return template.substitute(parts)
-
-
-def _tiles(release: Release) -> str:
+def _tiles(release: Release) -> list[Tile]:
     counts = [t.unit == PEOPLE for t in release.tables for _ in range(t.queries)]
     std = release.std[np.array(counts) & ~np.isnan(release.std)]
     typical, largest = "none left", "none left"
     if std.size:
-        typical, largest = f"± {np.sqrt(np.mean(std**2)):,.1f}", f"± {std.max():,.1f}"
+        typical, largest = f"± {figure(np.sqrt(np.mean(std**2)))}", f"± {figure(std.max())}"
     ratio = release.metadata.get("ratio")
-    best = "no bound known" if ratio is None else f"{ratio:.3f} ×"
     limited = release.metadata.get("bound_class")
-    note = "nothing is certified" if ratio is None else f"bound for {limited}"
-    tiles = [
-        promise(release.metadata),
-        ("typical error", typical, "people, root mean square over counts"),
-        ("largest error", largest, "people, standard error of a count"),
-        ("against the lower bound", best, note),
+    return [
+        Tile("typical error", typical, "people, root mean square over counts"),
+        Tile("largest error", largest, "people, standard error of a count"),
+        Tile(
+            "against the lower bound",
+            "no bound known" if ratio is None else f"{ratio:.3f} ×",
+            "nothing is certified" if ratio is None else f"bound for {limited}",
+        ),
     ]
-    return drawn(tiles)
 
 
-def _bound(release: Release) -> str:
-    """What no method of each class goes below, and what the classes are; nothing without bounds."""
-    known = release.metadata
-    limits = [(bound["class"], bound["lower_bound"], bound["ratio"]) for bound in known["bounds"]]
-    if known.get("bound_class") is not None:
-        limits.insert(0, (known["bound_class"], known["lower_bound"], known["ratio"]))
-    if not limits:
+def _limits(plan: Releasing, known: Mapping[str, Any]) -> list[Limit]:
+    return local_limits(plan) if isinstance(plan, LocalPlan) else limits({"bounds": [], **known})
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _sections(release: Release, truth: FloatArray | None) -> Iterator[Section]:
+    start, rows, drawn = 0, 0, 0
+    for number, table in enumerate(release.tables):
+        part = slice(start, start + table.queries)
+        column = release.intervals.part(part)
+        drawings = figures(table, column, None if truth is None else truth[part])
+        if drawn + len(drawings) > _MOST_FIGURES:
+            drawings = []
+        shown = min(table.queries, max(0, MOST_ROWS - rows))
+        yield Section(
+            name=table.name,
+            note=_note(table, column),
+            error=_error(table, column),
+            drawings=drawings,
+            rows=_rows(release, slice(start, start + shown)),
+            more=table.queries - shown,
+            open=number < _OPEN,
+        )
+        start, rows, drawn = start + table.queries, rows + shown, drawn + len(drawings)
+
+
+def _note(table: ReleasedTable, column: Column) -> str:
+    hidden = int(np.isnan(column.answers).sum())
+    said = f"{table.queries:,} answer{'s' if table.queries != 1 else ''}"
+    return said + (f", {hidden:,} left out" if hidden else "")
+
+
+def _error(table: ReleasedTable, column: Column) -> str:
+    """The standard errors of a table, or its intervals where there are none to state."""
+    unit = " people" if table.unit == PEOPLE else f" {table.unit}"
+    std, name = column.std[~np.isnan(column.std)], "standard error"
+    if not std.size:
+        std, name = (column.each[1] - column.each[0]) / 2, "interval ±"
+        std = std[~np.isnan(std)]
+    if not std.size:
         return ""
-    items = "".join(
-        f"<li><b>{'–' if ratio is None else f'{ratio:.3f} ×'}</b><div>{escape(least)}"
-        f"<small>{escape(BoundClass(name).statement)}.</small></div></li>"
-        for name, bound, ratio in limits
-        for least in [f"{bound:,.4g} people: {name}"]
-    )
-    error = escape(_ERRORS.get(known["error"], ""))
-    return (
-        "<h2>How close to the least error</h2>"
-        f'<p class="quiet">These answers over what no method of a class goes below{error}.</p>'
-        f'<ul class="bounds">{items}</ul>'
-    )
+    low, high = figure(float(std.min())), figure(float(std.max()))
+    return f"{name} {low if low == high else f'{low} to {high}'}{unit}"
 
 
-def _charts(release: Release, truth: FloatArray | None) -> str:
-    figures: list[str] = []
-    start = 0
-    for table in release.tables:
-        if len(figures) < _MOST_CHARTS:
-            svg = table_chart(release, table, start, truth)
-            if svg is not None:
-                figures.append(_figure(release, table, start, svg))
-        start += table.queries
-    left = sum(1 for table in release.tables if table.axes) - len(figures)
-    more = f'<p class="quiet">{left} more tables are in the answers below.</p>' if left > 0 else ""
-    return "".join(figures) + more
+def _rows(release: Release, part: slice) -> list[Row]:
+    column = release.intervals.part(part)
+    plain = release.unbiased.part(part) if release.is_changed else column
+    values = zip(
+        release.labels[part], column.answers, column.std, *column.each, plain.answers, plain.std,
+        strict=True,
+    )  # fmt: skip
+    return [
+        Row(
+            label=label,
+            answer=figure(answer),
+            std="" if std != std else figure(std),
+            ends="" if low != low else f"{figure(low)} … {figure(high)}",
+            unbiased=f"{figure(unbiased)} ± {figure(beside)}" if release.is_changed else "",
+        )
+        for label, answer, std, low, high, unbiased, beside in values
+    ]
 
 
-def _figure(release: Release, table: ReleasedTable, start: int, svg: str) -> str:
-    part = slice(start, start + table.queries)
-    std, hidden = release.std[part], int(np.isnan(release.answers[part]).sum())
-    std = std[~np.isnan(std)]
-    note = f"{table.queries:,} answers" + (f", {hidden:,} left out" if hidden else "")
-    if std.size:
-        unit = " people" if table.unit == PEOPLE else ""
-        note += f", standard error {std.min():,.1f} to {std.max():,.1f}{unit}"
-    return (
-        f"<figure>{svg}<figcaption><b>{escape(table.name)}</b>{escape(note)}</figcaption></figure>"
-    )
+# --- beside the answers ---------------------------------------------------------------------------
 
 
-def _error_section(release: Release, truth: FloatArray) -> str:
+def _against(release: Release, truth: FloatArray) -> dict[str, str] | None:
+    """How private answers about made-up people compare with the truth about them."""
     shown = ~np.isnan(release.answers + release.std)
     if not shown.any():
-        return ""
+        return None
     inside, together = (
         ((lower <= truth) & (truth <= upper))[shown]
         for lower, upper in (release.intervals.each, release.intervals.all)
     )
-    verdict = (
-        "all of them" if together.all() else "not all of them, as happens once in twenty releases"
-    )
-    return (
-        "<h2>Is the forecast right?</h2><div class='charts'><figure>"
-        + agreement_chart(release.answers[shown], truth[shown])
-        + "<figcaption><b>Private against true</b>Every answer of at least one person; on the "
-        + "line, the two agree.</figcaption></figure><figure>"
-        + errors_chart(release.std[shown], (release.answers - truth)[shown])
-        + "<figcaption><b>Errors against their forecast</b>"
-        + f"{inside.mean():.1%} of the true counts lie in their own 95 % interval; the "
-        + f"simultaneous intervals hold {verdict}. The curve is the Gaussian law they should "
-        + "follow.</figcaption></figure></div>"
+    return {
+        "agreement": agreement_chart(release.answers[shown], truth[shown]),
+        "errors": errors_chart(release.std[shown], (release.answers - truth)[shown]),
+        "inside": f"{inside.mean():.1%}",
+        "together": "all of them"
+        if together.all()
+        else "not all of them, as happens once in twenty releases",
+    }
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    """One step after the noise, in words; defaults say nothing."""
+    plain: tuple[object, ...] = (None, False, {}, 0.0, "plug-in")
+    said = {name: value for name, value in step.items() if value not in plain}
+    return ", ".join(
+        name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {value}"
+        for name, value in said.items()
     )
 
 
-def _answers(release: Release) -> str:
-    rows = []
-    names = np.repeat([t.name for t in release.tables], [t.queries for t in release.tables])
-    lower, upper = release.intervals.each
-    for i in range(min(len(release), _MOST_ROWS)):
-        ends = "" if np.isnan(lower[i]) else f"{lower[i]:,.1f} … {upper[i]:,.1f}"
-        answer = "left out" if np.isnan(release.answers[i]) else f"{release.answers[i]:,.1f}"
-        std = "" if np.isnan(release.std[i]) else f"{release.std[i]:,.1f}"
-        cells = [str(names[i]), release.labels[i], answer, std, ends]
-        if release.is_changed:
-            cells.append(f"{release.unbiased.answers[i]:,.1f} ± {release.unbiased.std[i]:,.1f}")
-        rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
-    more = len(release) - len(rows)
-    tail = f'<p class="quiet">and {more:,} more in the file of answers.</p>' if more > 0 else ""
-    beside = "<th>unbiased</th>" if release.is_changed else ""
-    return (
-        "<table><thead><tr><th>table</th><th>query</th><th>answer</th><th>std. error</th>"
-        f"<th>95 % interval</th>{beside}</tr></thead><tbody>{''.join(rows)}</tbody></table>{tail}"
-    )
+def provenance(known: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Where answers come from: times, names, hashes and the ledger's entry."""
+    pairs = facts(known, _PROVENANCE)
+    ledger = known.get("ledger")
+    if isinstance(ledger, Mapping):
+        told = [f"{name.replace('_', ' ')} {value}" for name, value in ledger.items()]
+        pairs.append(("ledger", str(ledger.get("note") or ", ".join(told))))
+    elif ledger is not None:
+        pairs.append(("ledger", str(ledger)))
+    return pairs

@@ -3,75 +3,113 @@
 from __future__ import annotations
 
 import json
-from html import escape
 
 import numpy as np
 
+from noisewright.central.mechanism import Integers
 from noisewright.errors import OutOfReach
 from noisewright.planning.running import StreamRelease
-from noisewright.report.charts import stream_chart
-from noisewright.report.page import drawn, filled, promise
+from noisewright.report.figures import Curve, Place, line_in_band
+from noisewright.report.numbers import brief, figure, ticks
+from noisewright.report.page import Row, Section, provenance
+from noisewright.report.render import render
+from noisewright.report.words import Tile, for_one_person, promise_tile
+from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import PEOPLE
 
-_MOST_ROWS = 200
+_MOST_ROWS = 1_000
 _MOST_POINTS = 600
+_CHANGES = {"add-remove": "been left out", "replace-one": "come at another step"}
 
 
 def stream_page(release: StreamRelease, title: str = "Private running count") -> str:
     """The page as HTML: answers alone, nothing that the stream remembers."""
     if not len(release):
         raise OutOfReach("no step of the stream was answered yet; there is nothing to draw")
-    metadata = release.metadata
-    changes = {"add-remove": "been left out", "replace-one": "come at another step"}
-    return filled(
-        title=escape(title),
-        lead=escape(
-            f"{len(release):,} of {metadata['steps']:,} planned steps, every one under the same"
-            " promise: all that is published of this stream, now and later, would look almost the"
-            f" same had any one person {changes[metadata['neighbours']]}."
-        ),
-        tiles=_tiles(release),
-        bound="",
-        charts=_chart(release),
-        errors="",
-        answers=_answers(release),
-        metadata=escape(json.dumps(metadata, indent=2, ensure_ascii=False)),
+    known, plan = release.metadata, release.plan
+    lead = (
+        f"{len(release):,} of {known['steps']:,} planned steps, every one under the same promise: "
+        "all that is published of this stream, now and later, would look almost the same had any "
+        f"one person {_CHANGES[known['neighbours']]}."
+    )
+    return render(
+        "release.html",
+        title=title,
+        lead=lead,
+        tiles=[promise_tile(plan.privacy), *_tiles(release)],
+        person=for_one_person(plan.spend, plan.privacy.neighbours, known["person"]),
+        limits=[],
+        error="",
+        sections=[_section(release)],
+        unsure=False,
+        changed=False,
+        truth=None,
+        steps=[],
+        provenance=provenance(known),
+        record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
 
 
-def _tiles(release: StreamRelease) -> str:
-    metadata, forecast = release.metadata, release.plan.forecast()
-    return drawn(
-        [
-            promise(metadata),
-            ("running count", f"{release.answers[-1]:,.0f}", f"people, at step {len(release):,}"),
-            ("error now", f"± {release.std[-1]:,.1f}", "people, standard error of the latest"),
-            ("largest error", f"± {forecast.max:,.1f}", "people, of any planned step"),
-        ]
-    )
+def _tiles(release: StreamRelease) -> list[Tile]:
+    last, error = figure(release.answers[-1]), figure(release.std[-1])
+    largest = figure(release.plan.forecast().max)
+    return [
+        Tile("running count", last, f"people, at step {len(release):,}"),
+        Tile("error now", f"± {error}", "people, standard error of the latest"),
+        Tile("largest error", f"± {largest}", "people, of any planned step"),
+    ]
 
 
-def _chart(release: StreamRelease) -> str:
+def _section(release: StreamRelease) -> Section:
     chosen = np.unique(np.linspace(0, len(release) - 1, _MOST_POINTS).round().astype(np.int64))
     note = f"{len(release):,} answers"
     if len(chosen) < len(release):
         note += f", {len(chosen):,} of them drawn"
-    note += f", standard error {release.std.min():,.1f} to {release.std.max():,.1f} people"
-    svg = stream_chart(release, chosen)
-    caption = f"<b>people so far</b>{escape(note)}"
-    return f'<figure style="grid-column: 1 / -1">{svg}<figcaption>{caption}</figcaption></figure>'
+    low, high = figure(release.std.min()), figure(release.std.max())
+    rows = _rows(release)
+    return Section(
+        name="people so far",
+        note=note,
+        error=f"standard error {low} to {high} people",
+        drawings=[_curve(release, chosen)],
+        rows=rows,
+        more=len(release) - len(rows),
+        open=True,
+    )
 
 
-def _answers(release: StreamRelease) -> str:
-    lower, upper = release.lower, release.upper
+def _curve(release: StreamRelease, chosen: Integers) -> Curve:
+    answers, low, high = release.answers, release.lower_all, release.upper_all
+    across = step_marks(len(release))
+
+    def drawn(title: str, horizontal: str, centre: FloatArray, zoom: Curve | None) -> Curve:
+        return line_in_band(
+            title=title, horizontal=horizontal, unit=PEOPLE, across=across,
+            answers=(answers - centre)[chosen], low=(low - centre)[chosen],
+            high=(high - centre)[chosen], zoom=zoom,
+        )  # fmt: skip
+
+    zoom = drawn("how far off all of it may be", "", answers, None)
+    return drawn("", "step", np.zeros_like(answers), zoom)
+
+
+def step_marks(steps: int) -> tuple[Place, ...]:
+    """A few round steps, in per cent of the way from the first to the last."""
+    span = max(steps - 1, 1)
+    marks = [mark for mark in ticks(1, steps) if mark == int(mark) and 1 <= mark <= steps]
+    return tuple(Place(round(100 * (mark - 1) / span, 2), brief(mark)) for mark in marks)
+
+
+def _rows(release: StreamRelease) -> list[Row]:
+    """The latest answers, the last one first."""
     steps = range(len(release) - 1, max(-1, len(release) - 1 - _MOST_ROWS), -1)
-    rows = "".join(
-        f"<tr><td>people so far</td><td>step {k + 1:,}</td><td>{release.answers[k]:,.1f}</td>"
-        f"<td>{release.std[k]:,.1f}</td><td>{lower[k]:,.1f} … {upper[k]:,.1f}</td></tr>"
+    return [
+        Row(
+            label=f"step {k + 1:,}",
+            answer=figure(release.answers[k]),
+            std=figure(release.std[k]),
+            ends=f"{figure(release.lower[k])} … {figure(release.upper[k])}",
+            unbiased="",
+        )
         for k in steps
-    )
-    more = len(release) - len(steps)
-    tail = f'<p class="quiet">and {more:,} earlier ones in the file of answers.</p>' if more else ""
-    return (
-        "<table><thead><tr><th>count</th><th>latest first</th><th>answer</th><th>std. error</th>"
-        f"<th>95 % interval</th></tr></thead><tbody>{rows}</tbody></table>{tail}"
-    )
+    ]

@@ -1,0 +1,77 @@
+"""Every kind of file that has something to show has a page: plans, estimates, streams, ledgers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noisewright as nw
+from noisewright.errors import InvalidParameter
+from report.test_report_page import DOMAIN, SPEC, tags_of
+
+RNG = np.random.default_rng(7)
+
+
+def drawn(subject: object, folder: Path) -> str:
+    nw.report(subject, folder / "page.html")
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    tags = tags_of(text)
+    assert tags.addresses == []
+    assert len(tags.scripts) == 1
+    assert "What this means for one person" in text or isinstance(subject, nw.Ledger)
+    return text
+
+
+def test_plans_tell_the_errors_of_every_table(tmp_path: Path) -> None:
+    plan = nw.plan(nw.Workload.from_spec(SPEC, DOMAIN), nw.Privacy(epsilon=1))
+    text = drawn(plan, tmp_path)
+    assert "Nothing was spent yet" in text
+    assert all(f"<td>{table.name}</td>" in text for table in plan.tables())
+    known = plan.summary()
+    ratios = [known["ratio"], *(bound["ratio"] for bound in known["bounds"])]
+    assert text.count('class="meter"') == sum(ratio is not None for ratio in ratios) > 0
+
+
+def test_plans_without_a_curator_tell_the_people_needed_and_the_others(tmp_path: Path) -> None:
+    plan = nw.plan("prefix:6", nw.Privacy(epsilon=1), model="local")
+    text = drawn(plan, tmp_path)
+    assert f"<b>{plan.people_for():,}</b>" in text
+    assert "1,000,000 people" in text
+    assert "randomized-response" in text
+
+
+def test_estimates_have_the_page_of_a_release(tmp_path: Path) -> None:
+    workload = nw.Workload.from_spec({"queries": [{"histogram": "age"}]}, DOMAIN)
+    plan = nw.plan(workload, nw.Privacy(epsilon=1), model="local", mechanism="unary")
+    estimate = plan.estimate(plan.randomize(RNG.integers(0, 3, 2_000)))
+    text = drawn(estimate, tmp_path)
+    assert "one report, sent by one person" in text
+    assert "more than 73.2 % of the time" in text  # e/(1+e), rounded up
+    assert "2000" in text
+
+
+def test_streams_and_their_plans_have_pages(tmp_path: Path) -> None:
+    plan = nw.plan_stream(50, nw.Privacy(rho=0.5))
+    assert "A running count" in drawn(plan, tmp_path)
+    stream = plan.start()
+    for count in RNG.integers(0, 9, 20):
+        stream.step(int(count))
+    assert "20 of 50 planned steps" in drawn(stream, tmp_path)
+
+
+def test_a_ledger_shows_what_was_spent_on_what(tmp_path: Path) -> None:
+    ledger = nw.Ledger(tmp_path / "budget.db")
+    ledger.create("census", nw.Privacy(epsilon=2))
+    plan = nw.plan("total:4", nw.Privacy(epsilon=0.5))
+    plan.release(np.arange(4), ledger=ledger, dataset="census@2024")
+    text = drawn(ledger, tmp_path)
+    assert "census@2024" in text
+    assert "<b>25.0 %</b>" in text
+    assert "total:4" in text
+
+
+def test_what_has_no_page_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameter, match="has no page"):
+        nw.report(np.arange(3), tmp_path / "page.html")
