@@ -26,7 +26,7 @@ from noisewright.cli.output import (
     progress,
     tell_earlier,
 )
-from noisewright.cli.sources import opened, table_argument
+from noisewright.cli.sources import opened, plain_paths, table_argument
 from noisewright.cli.spending import Spending, show_dry_run, spending_options
 from noisewright.stages import stage
 
@@ -74,7 +74,7 @@ def release(
     """Answer the queries of PLAN from TABLE.
 
     TABLE is a CSV or Parquet file, several of them, a folder, - for standard input, or
-    postgresql://host/database#table.
+    postgresql://host/database#table; NAME=TABLE for each, where the schema derives from several.
     Every run draws fresh noise and spends the plan's budget once more. With --ledger it is taken
     from the budget of --dataset before any noise is drawn, and a release that does not fit is
     refused. An OUTPUT that exists is refused without --force; its record of what was spent only
@@ -87,18 +87,20 @@ def release(
     from noisewright.report import report
 
     if explain:
-        with opened(tables) as table:
-            click.echo(central_plan(plan_file).counting_sql(table))
+        plan = central_plan(plan_file)
+        with opened(tables, plan.domain) as table:
+            click.echo(plan.counting_sql(table))
         return
     if output is None:
         raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
+    plan = central_plan(plan_file)
+    paths = plain_paths(tables, plan.domain)
     kept, quantiles = kept_path(output), f"{output}.quantiles.csv"
-    spent = check_recorded(output, plan_file, *tables)
+    spent = check_recorded(output, plan_file, *paths)
     more = [str(kept), *([quantiles] if levels else []), *([page] if page else [])]
     for path in more:
-        check_output(path, plan_file, *tables)
+        check_output(path, plan_file, *paths)
     spending.check_free(output, *more)
-    plan = central_plan(plan_file)
     # Whatever cannot be done is refused before any budget is spent.
     steps = Steps(
         invariants=dict(map(_invariant, declared)),
@@ -113,7 +115,7 @@ def release(
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return
-    with progress("counting and adding noise"), opened(tables) as table:
+    with progress("counting and adding noise"), opened(tables, plan.domain) as table:
         released = plain = spending.release(plan, table, output)
         if steps != Steps():
             released = apply_steps(plain, steps)

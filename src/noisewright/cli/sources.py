@@ -8,10 +8,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from noisewright.cli.options import Option
+
+if TYPE_CHECKING:
+    from noisewright.domain import Domain
 
 STANDARD_INPUT = "-"
 
@@ -23,9 +27,20 @@ def table_argument(required: bool = True) -> Option:
     )
 
 
+def plain_paths(tables: Sequence[str], domain: Domain | None) -> list[str]:
+    """The paths alone, where a schema that derives people's rows has them as NAME=TABLE."""
+    named = domain is not None and bool(domain.derived)
+    return [table.partition("=")[2] or table for table in tables] if named else list(tables)
+
+
 @contextmanager
-def opened(tables: Sequence[str]) -> Iterator[str | list[str]]:
+def opened(
+    tables: Sequence[str], domain: Domain | None = None
+) -> Iterator[str | list[str] | dict[str, object]]:
     """The tables as the library takes them; standard input is held in memory under a name."""
+    if domain is not None and domain.derived:
+        yield _by_name(tables)
+        return
     if list(tables).count(STANDARD_INPUT) > 1:
         raise click.UsageError("standard input (-) can be read once")
     if STANDARD_INPUT not in tables:
@@ -34,6 +49,17 @@ def opened(tables: Sequence[str]) -> Iterator[str | list[str]]:
     with _named_input() as name:
         paths = [name if table == STANDARD_INPUT else table for table in tables]
         yield paths[0] if len(paths) == 1 else paths
+
+
+def _by_name(tables: Sequence[str]) -> dict[str, object]:
+    """NAME=TABLE by name; of a name that stands several times, the list of its files."""
+    named: dict[str, list[str]] = {}
+    for table in tables:
+        name, _, path = table.partition("=")
+        if not name or not path or path == STANDARD_INPUT:
+            raise click.UsageError("the schema derives from several tables: write NAME=TABLE")
+        named.setdefault(name, []).append(path)
+    return {name: paths[0] if len(paths) == 1 else paths for name, paths in named.items()}
 
 
 @contextmanager

@@ -53,7 +53,9 @@ class Spending:
                     "output", str(output), "exists", "choose another path, or add --force"
                 )
 
-    def release(self, plan: CentralPlan, table: str | list[str], output: str) -> Release:
+    def release(
+        self, plan: CentralPlan, table: str | list[str] | dict[str, object], output: str
+    ) -> Release:
         """The release, taken from the budget of the dataset where there is a ledger."""
         release = plan.release(table, ledger=self.book, dataset=self.dataset, again=self.again)
         self.told = f"the budget was spent, and {output} may hold the answers"

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from noisewright.display import Shown, counted
 from noisewright.domain import schema
 from noisewright.domain.attribute import Attribute, Codes, Level, Values
+from noisewright.domain.derive import Derived, read_derived, tables_of
 from noisewright.domain.ordered import Ordered
 from noisewright.domain.unit import ROW_IS_PERSON, Unit, read_unit
 from noisewright.errors import DomainError, InvalidParameter, TooLarge, understood, unknown_name
@@ -63,13 +64,15 @@ class Domain(Shown):
     `reviewed` is false for a draft made by looking at data. A draft can be read and edited, but
     nothing plans or releases from it. `impossible` lists combinations that nobody can have, such as
     `{"age": {"below": 15}, "employment": ["retired"]}`. `unit` says which rows are one person's;
-    without it one row is one person.
+    without it one row is one person. `derive` works every attribute out from tables in which people
+    have many rows; afterwards a person is one row.
     """
 
     attributes: Sequence[Attribute]
     reviewed: bool = True
     impossible: Sequence[Box | Mapping[str, object]] = ()
     unit: Unit | None = None
+    derive: Sequence[Derived | Mapping[str, object]] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -84,8 +87,35 @@ class Domain(Shown):
                 "attributes", repeated, "must have different names", "rename or remove one"
             )
         object.__setattr__(self, "unit", read_unit(self.unit))
+        object.__setattr__(self, "derive", tuple(map(read_derived, self.derive)))
+        if self.derive:
+            self._check_derived()
         boxes = tuple(read_box(declared, self) for declared in self.impossible)
         object.__setattr__(self, "impossible", boxes)
+
+    def _check_derived(self) -> None:
+        """Every attribute is worked out once, and persons are named, each by themselves."""
+        if self.unit is not None and self.unit.column in self.names:
+            rule = "names people, and cannot be what is worked out of their rows too"
+            raise InvalidParameter("unit", self.unit.column, rule)
+        if sorted(one.name for one in self.derived) != sorted(self.names):
+            rule = "must work out every attribute, each once"
+            raise InvalidParameter("derive", [one.name for one in self.derived], rule)
+        plain = self.unit is not None and self.unit == Unit(self.unit.column)
+        if not plain:
+            rule = "must be a column alone: what is derived is one row per person"
+            remedy = "leave `rows`, `missing`, `key` and `per` out"
+            raise InvalidParameter("unit", self.unit and self.unit.to_dict(), rule, remedy)
+        for one in self.derived:
+            one.check(self[one.name])
+        private, public = tables_of(self.derived)
+        if both := sorted(set(private) & set(public)):
+            raise InvalidParameter("derive", both, "cannot be tables of people and public ones")
+
+    @property
+    def derived(self) -> tuple[Derived, ...]:
+        """How every attribute is worked out, where it is no column of the table."""
+        return self.derive  # type: ignore[return-value]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -143,6 +173,7 @@ class Domain(Shown):
             self.reviewed,
             [box.to_dict(self) for box in boxes],
             self.unit,
+            [one for one in self.derived if one.name in names],
         )
 
     @property
@@ -153,6 +184,8 @@ class Domain(Shown):
     @property
     def person(self) -> str:
         """Whose privacy it is, in words."""
+        if self.unit is not None and self.derived:
+            return f"a person is all rows with one {self.unit.column}, worked out into one row"
         return ROW_IS_PERSON if self.unit is None else self.unit.text()
 
     @property
@@ -245,14 +278,18 @@ class Domain(Shown):
             document["impossible"] = [box.to_dict(self) for box in self.boxes]
         if self.unit is not None:
             document["unit"] = self.unit.to_dict()
+        if self.derived:
+            document["derive"] = [one.to_dict() for one in self.derived]
         return document
 
     @classmethod
     def from_dict(cls, document: object) -> Domain:
         """Read a schema from plain values; unknown keys are refused."""
-        attributes, reviewed, impossible, unit = schema.from_dict(document)
-        error = DomainError("schema: `impossible` or `unit` cannot be understood; see the how-to")
-        return understood(lambda: cls(attributes, reviewed, impossible, read_unit(unit)), error)
+        attributes, reviewed, impossible, unit, derive = schema.from_dict(document)
+        error = DomainError("schema: `impossible`, `unit` or `derive` is not understood")
+        return understood(
+            lambda: cls(attributes, reviewed, impossible, read_unit(unit), derive), error
+        )
 
     def to_yaml(self) -> str:
         """Return the schema as YAML."""

@@ -77,9 +77,9 @@ def _plain(value: object) -> object:
 
 def from_dict(
     document: object,
-) -> tuple[list[Attribute], bool, list[Mapping[str, object]], object]:
-    """Read a schema: attributes, whether reviewed, what is impossible, whose rows are whose."""
-    allowed = {"attributes", "reviewed", "impossible", "unit"}
+) -> tuple[list[Attribute], bool, list[Mapping[str, object]], object, list[Mapping[str, object]]]:
+    """Read a schema: attributes, whether reviewed, what is impossible, whose rows, what derives."""
+    allowed = {"attributes", "reviewed", "impossible", "unit", "derive"}
     top = _mapping(document, "the schema", {"attributes"}, allowed)
     listed = top["attributes"]
     if not isinstance(listed, list):
@@ -87,10 +87,13 @@ def from_dict(
     impossible = top.get("impossible", [])
     if not isinstance(impossible, list):
         raise DomainError("schema: `impossible` must be a list, each a mapping of attributes")
+    derive = top.get("derive", [])
+    if not isinstance(derive, list):
+        raise DomainError("schema: `derive` must be a list, each a mapping with a name and a table")
     attributes = [_attribute_from_dict(entry) for entry in listed]
     # A schema written by hand needs no mark; one that was drafted must say that it is reviewed.
     drafted = any(entry.get("drafted", False) is not False for entry in listed)
-    return attributes, top.get("reviewed", not drafted), impossible, top.get("unit")
+    return attributes, top.get("reviewed", not drafted), impossible, top.get("unit"), derive
 
 
 def _attribute_from_dict(entry: object) -> Attribute:

@@ -5,7 +5,7 @@ Engines live in a higher room and are handed in; a plan never imports one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -29,9 +29,10 @@ Table = tuple[int, ...]
 
 Source: TypeAlias = (
     "str | Path | Sequence[str | Path] | pa.Table | pa.RecordBatch | pa.RecordBatchReader"
-    " | duckdb.DuckDBPyRelation | IntoFrame"
+    " | duckdb.DuckDBPyRelation | IntoFrame | Mapping[str, object]"
 )
-"""A path or glob, a list of paths, an Arrow table or stream, a frame or a DuckDB relation."""
+"""A path or glob, a list of paths, an Arrow table or stream, a frame or a DuckDB relation; where a
+schema derives people's rows, a mapping of the names of tables to such."""
 Data: TypeAlias = "Source | npt.ArrayLike"
 """A table of people, or a histogram: counts of cells."""
 

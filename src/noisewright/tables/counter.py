@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -22,6 +23,7 @@ from noisewright.domain import Attribute, Domain, Unit
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source
+from noisewright.tables.derived import DerivedRows, Place, checked_sources, storages_of
 from noisewright.tables.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
@@ -54,7 +56,7 @@ class DuckDBCounter:
         """
         request = Request(domain, wanted)
         with closing(connect()) as connection:
-            table = _opened(connection, source, request.storages)
+            table = _table(connection, source, request)
             totals = _counted(request, _rows(connection, table, request))
             if totals is None:
                 raise _refusal(table, request)
@@ -82,13 +84,13 @@ class DuckDBCounter:
         """The SQL that would be run to count these tables."""
         request = Request(domain, wanted)
         with closing(connect()) as connection:
-            table = _opened(connection, source, request.storages)
+            table = _table(connection, source, request)
             coded = request.coded(table.column, _DIALECT)
             if coded is None:
                 coded = Stage(tuple(_typed(table, domain[name]) for name in request.columns))
-                return nested([coded], table.description) + "\n-- cells are found in Python"
+                return nested([coded], table.origin) + "\n-- cells are found in Python"
             stages = [coded, *request.kept(_DIALECT), request.joint]
-            return nested(stages, table.description)
+            return nested(stages, table.origin)
 
     def codes(
         self, source: Source, domain: Domain, names: Sequence[str] | None = None
@@ -133,6 +135,26 @@ class DuckDBCounter:
 
 Batch = tuple[int, list[Codes], Mapping[OfNumber, Counts]]
 """Rows, the joint cell of every cover, and what people add to sums."""
+
+
+def _table(connection: duckdb.DuckDBPyConnection, source: Source, request: Request) -> Table:
+    """The table that is counted: as it is, or derived from several."""
+    if not request.domain.derived:
+        return _opened(connection, source, request.storages)
+    storages = storages_of(request.domain)
+    places: dict[str, Place] = {}
+    for name, own in checked_sources(request.domain, source).items():
+        opened = _opened(connection, own, storages[name])
+        view = f"table_{len(places)}"
+        relation = opened.relation
+        if isinstance(own, duckdb.DuckDBPyRelation):  # of a connection of its own
+            relation = connection.from_arrow(own.to_arrow_table())
+        withheld(partial(relation.create_view, view), _FAILURES, unreadable(opened.description))
+        places[name] = Place(view, opened.column)
+    rows = DerivedRows(request.domain, places, _DIALECT)
+    description = " and ".join(repr(name) for name in places)
+    derived = withheld(lambda: connection.sql(rows.sql), _FAILURES, unreadable(description))
+    return Table(derived, rows.names, description, rows.sql)
 
 
 def _opened(

@@ -41,6 +41,12 @@ class Table:
     relation: duckdb.DuckDBPyRelation
     names: tuple[str, ...]
     description: str
+    sql: str = ""  # where the relation is a query
+
+    @property
+    def origin(self) -> str:
+        """What stands after FROM where the SQL is shown."""
+        return f"(\n{self.sql}\n) AS derived" if self.sql else self.description
 
     def position(self, name: str) -> int:
         """Return the column's position, counted from one as in SQL."""

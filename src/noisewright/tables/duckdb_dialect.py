@@ -71,6 +71,9 @@ class DuckDBDialect:
             return f"CAST({column} AS VARCHAR)"
         return f"CAST({column} AS VARCHAR)" if kind.removeprefix("U") in WHOLE_NUMBERS else None
 
+    def ordering(self, column: str, kind: str) -> str:
+        return f"CAST({column} AS VARCHAR)" if kind.startswith("ENUM") else column
+
     def digest(self, parts: Sequence[str]) -> str:
         return f"md5(concat_ws(',', {', '.join(map(self.written, parts))}))"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +23,12 @@ Wanted = Sequence[tuple[tuple[str, ...], Measure]]
 
 def engine_of(source: Any) -> Counter:
     """The engine of an address, a frame or a file."""
+    if isinstance(source, Mapping):
+        engines = [engine_of(own) for own in source.values()] or [DuckDBCounter()]
+        if len({type(engine) for engine in engines}) > 1:
+            rule = "must all be in one engine, which joins them"
+            raise InvalidParameter("table", sorted(map(str, source)), rule, "export some of them")
+        return engines[0]
     if spark.is_frame(source):
         return SparkCounter()
     listed = source if isinstance(source, list | tuple) else [source]

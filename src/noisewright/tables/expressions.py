@@ -72,6 +72,9 @@ class Dialect(Protocol):
     def person(self, column: str, kind: str) -> str | None:
         """A person's name as text that all engines write alike; None where they do not."""
 
+    def ordering(self, column: str, kind: str) -> str:
+        """A column in an order that all engines share; text by its bytes."""
+
     def digest(self, parts: Sequence[str]) -> str:
         """A hash of texts and whole numbers, in order, the same text in every engine."""
 

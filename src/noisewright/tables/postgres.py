@@ -97,6 +97,9 @@ class PostgresDialect:
         known = kind in (*_TEXT, *_WHOLE, "uuid")
         return f'(CAST({column} AS text) COLLATE "C")' if known else None
 
+    def ordering(self, column: str, kind: str) -> str:
+        return f'({column} COLLATE "C")' if kind in _TEXT else column
+
     def digest(self, parts: Sequence[str]) -> str:
         return f"md5(concat_ws(',', {', '.join(map(self.written, parts))})) COLLATE \"C\""
 
@@ -184,6 +187,9 @@ class PostgresTable:
             while batch := cursor.fetchmany(rows):
                 yield batch
 
+    def kinds_of(self, query: str) -> dict[str, str]:
+        return _kinds(self.connection, f"({query}) AS described")
+
 
 class PostgresCounter(SqlCounter):
     """Counts tables inside a PostgreSQL server."""
@@ -191,8 +197,12 @@ class PostgresCounter(SqlCounter):
     dialect = PostgresDialect()
 
     @contextmanager
-    def opened(self, source: str) -> Iterator[RemoteTable]:
-        address = Address.of(source)
+    def opened(self, sources: Sequence[str]) -> Iterator[list[RemoteTable]]:
+        addresses = [Address.of(source) for source in sources]
+        address = addresses[0]
+        if len({one.server for one in addresses}) > 1:
+            rule = "must be tables of one database, which joins them"
+            raise InvalidParameter("table", [one.shown for one in addresses], rule)
         try:
             import psycopg
         except ImportError:
@@ -204,16 +214,16 @@ class PostgresCounter(SqlCounter):
             with psycopg.connect(address.server, options="-c TimeZone=UTC -c DateStyle=ISO") as c:
                 c.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                 c.read_only = True
-                yield PostgresTable(c, address, _kinds(c, address))
+                yield [PostgresTable(c, one, _kinds(c, one.source)) for one in addresses]
         except psycopg.Error:  # its text quotes cells, or the address with its password
             failure = unreachable(address.shown)
         if failure is not None:
             raise failure
 
 
-def _kinds(connection: Any, address: Address) -> dict[str, str]:
+def _kinds(connection: Any, source: str) -> dict[str, str]:
     """The type of every column, without reading a row."""
-    described = connection.execute(f"SELECT * FROM {address.source} LIMIT 0").description
+    described = connection.execute(f"SELECT * FROM {source} LIMIT 0").description
     types = connection.adapters.types
     kinds = ((c.name, types.get(c.type_code)) for c in described)
     return {name: "another" if kind is None else kind.name for name, kind in kinds}

@@ -181,7 +181,7 @@ class Request:
         row among those that are alike in all of them, so that it follows from nobody else's rows
         and from no order. Rows that some rule refuses come first: they never go unnoticed.
         """
-        if self.unit is None:
+        if self.unit is None or self.domain.derived:  # what is derived is one row per person
             return []
         own = [f"a{i}" for i in range(len(self.names))]
         own += [f"m{i}" for i in range(len(self.measures))]

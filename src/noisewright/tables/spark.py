@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -92,6 +92,9 @@ class SparkDialect:
         known = kind.split("(")[0] in ("string", "varchar", "char", *_WHOLE)
         return f"CAST({column} AS STRING)" if known else None
 
+    def ordering(self, column: str, kind: str) -> str:
+        return column
+
     def digest(self, parts: Sequence[str]) -> str:
         return f"md5(concat_ws(',', {', '.join(map(self.written, parts))}))"
 
@@ -130,6 +133,9 @@ class SparkTable:
         while batch := [tuple(row) for row in islice(found, rows)]:
             yield batch
 
+    def kinds_of(self, query: str) -> dict[str, str]:
+        return dict(self.session.sql(query).dtypes)
+
 
 def is_frame(source: object) -> bool:
     """Whether a source is a Spark frame; Spark is not imported to find out."""
@@ -142,17 +148,13 @@ class SparkCounter(SqlCounter):
     dialect = SparkDialect()
 
     @contextmanager
-    def opened(self, source: Any) -> Iterator[RemoteTable]:
+    def opened(self, sources: Sequence[Any]) -> Iterator[list[RemoteTable]]:
         failure: NoisewrightError | None = None
         errors = _errors()
         try:
-            frame = _connected(source) if isinstance(source, str) else source
-            name = f"noisewright_{secrets.token_hex(8)}"
-            frame.createOrReplaceTempView(name)
-            try:
-                yield SparkTable(frame.sparkSession, name, dict(frame.dtypes))
-            finally:
-                frame.sparkSession.catalog.dropTempView(name)
+            with ExitStack() as views:
+                frames = [_connected(s) if isinstance(s, str) else s for s in sources]
+                yield [views.enter_context(_viewed(frame)) for frame in frames]
         except errors:  # the text quotes cells
             failure = NoisewrightError(
                 "Spark could not count the table: the session ended, a column cannot be read or a "
@@ -161,6 +163,17 @@ class SparkCounter(SqlCounter):
             )
         if failure is not None:
             raise failure
+
+
+@contextmanager
+def _viewed(frame: Any) -> Iterator[RemoteTable]:
+    """A frame under a name of its own."""
+    name = f"noisewright_{secrets.token_hex(8)}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield SparkTable(frame.sparkSession, name, dict(frame.dtypes))
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
 
 
 def _errors() -> tuple[type[BaseException], ...]:

@@ -7,8 +7,9 @@ and says what was wrong, in words that quote no cell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from noisewright.domain import Domain, Unit
 from noisewright.errors import DomainError, InvalidParameter
+from noisewright.tables.derived import DerivedRows, Place, checked_sources, no_sql
 from noisewright.tables.expressions import Dialect
 from noisewright.tables.held_values import HeldValues
 from noisewright.tables.request import Request, Stage, nested
@@ -44,6 +46,35 @@ class RemoteTable(Protocol):
     def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         """The same, in batches, for queries of as many rows as the table has."""
 
+    def kinds_of(self, query: str) -> dict[str, str]:
+        """The engine's type of every column of a query, by its name; no row is read."""
+
+
+@dataclass(frozen=True)
+class DerivedTable:
+    """One row per person, worked out by the engine from the tables that it holds."""
+
+    table: RemoteTable
+    derived: DerivedRows
+    kinds: Mapping[str, str]
+
+    @property
+    def source(self) -> str:
+        return f"(\n{self.derived.sql}\n) AS derived"
+
+    def column(self, name: str) -> tuple[str, str]:
+        own = self.derived.column(name)
+        return own, self.kinds[own]
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self.table.rows(query)
+
+    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        return self.table.stream(query, rows)
+
+    def kinds_of(self, query: str) -> dict[str, str]:
+        return self.table.kinds_of(query)
+
 
 class SqlCounter(ABC):
     """A counting engine that is asked in SQL."""
@@ -51,15 +82,33 @@ class SqlCounter(ABC):
     dialect: Dialect
 
     @abstractmethod
-    def opened(self, source: Any) -> AbstractContextManager[RemoteTable]:
-        """The table, for as long as it is asked."""
+    def opened(self, sources: Sequence[Any]) -> AbstractContextManager[list[RemoteTable]]:
+        """Tables that one query can read, for as long as they are asked."""
+
+    @contextmanager
+    def _table(self, source: Any, domain: Domain | None = None) -> Iterator[RemoteTable]:
+        """The table that is counted: as it is, or derived from several."""
+        if domain is not None and domain.derived:
+            sources = checked_sources(domain, source)
+            with self.opened(list(sources.values())) as tables:
+                places = {
+                    n: Place(t.source, t.column) for n, t in zip(sources, tables, strict=True)
+                }
+                rows = DerivedRows(domain, places, self.dialect)
+                yield DerivedTable(tables[0], rows, tables[0].kinds_of(rows.sql))
+            return
+        if isinstance(source, Mapping):
+            rule = "are several tables; the schema derives nothing from them"
+            raise InvalidParameter("table", sorted(source), rule, "give one table")
+        with self.opened([source]) as (table,):
+            yield table
 
     def tables(
         self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
     ) -> list[Counts]:
         """Exact tables, each a measure over the cells of some attributes in C order."""
         request = Request(domain, wanted)
-        with self.opened(source) as table:
+        with self._table(source, domain) as table:
             totals = zeros(request)
             for first, query in self._queries(request, table):
                 if not _fill(totals, request, first, table.rows(query)):
@@ -75,7 +124,7 @@ class SqlCounter(ABC):
     def values(self, source: Any, column: str, unit: Unit | None) -> dict[str, int]:
         """Every text in a column and how many people hold it: as private as the table."""
         held = HeldValues(column, unit)
-        with self.opened(source) as table:
+        with self._table(source) as table:
             inner = nested(held.stages(table.column, self.dialect), table.source)
             query = f"SELECT {held.grouped}\nFROM (\n{inner}\n) AS k\nGROUP BY v"
             return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
@@ -85,7 +134,7 @@ class SqlCounter(ABC):
     ) -> str:
         """The SQL that would count these tables."""
         request = Request(domain, wanted)
-        with self.opened(source) as table:
+        with self._table(source, domain) as table:
             return ";\n\n".join(query for _, query in self._queries(request, table))
 
     def cells(self, source: Any, domain: Domain) -> Iterator[Counts]:
@@ -94,7 +143,7 @@ class SqlCounter(ABC):
         if domain.unit is not None:
             raise InvalidParameter("unit", domain.unit.column, "bounds what is counted, not rows")
         request = Request(domain, [(domain.names, COUNT)])
-        with self.opened(source) as table:
+        with self._table(source, domain) as table:
             code = f"CAST({request.joint_cell(domain.names)} AS BIGINT) AS c"
             query = nested([self._coded(request, table), Stage((code,))], table.source)
             for batch in table.stream(query, _ROWS_A_BATCH):
@@ -105,11 +154,7 @@ class SqlCounter(ABC):
     def _coded(self, request: Request, table: RemoteTable) -> Stage:
         coded = request.coded(table.column, self.dialect)
         if coded is None:
-            raise DomainError(
-                "a column has no exact cells in this engine's SQL (text that is to be read as a "
-                "number or a date, or fractions and instants as text); give it the attribute's "
-                "own type in a view, or export the table to Parquet"
-            )
+            raise no_sql()
         return coded
 
     def _queries(self, request: Request, table: RemoteTable) -> Iterator[tuple[int, str]]:
