@@ -12,6 +12,7 @@ import pytest
 import noisewright as nw
 from noisewright import container
 from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.carry_means import CoreWidths
 from noisewright.central.carry.carry_search import best_carries, likely_orders
 from noisewright.central.carry.zero_total import ZeroTotal
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
@@ -162,10 +163,29 @@ def test_errors_are_those_stated_and_below_every_laplace_strategy(text: str) -> 
     assert plan.forecast().ratio is None
 
 
-@pytest.mark.parametrize(("text", "largest"), [("prefix:8", 2.550), ("prefix:16", 3.152)])
+@pytest.mark.parametrize(
+    ("text", "largest"), [("prefix:8", 2.550), ("prefix:16", 3.152), ("prefix:64", 4.892)]
+)
 def test_largest_errors_are_planned_for_too(text: str, largest: float) -> None:
-    plan = nw.plan(text, PURE, mechanism="carry", error="max")
+    plan = nw.plan(text, PURE, error="max")
+    assert plan.mechanism == "carry"
     assert plan.forecast().max <= 1.01 * largest
+
+
+def test_widths_of_cores_descend_along_their_slopes() -> None:
+    queries = nw.workload("prefix:6").dense()
+    _, carries = best_carries(queries.T @ queries, np.arange(6), 64.0)
+    widths = CoreWidths(queries, carries, 64.0)
+    cores = 1.1 * widths.cores
+    _, slopes = widths.mean(cores, 8.0)
+    for place, step in enumerate(1e-6 * np.eye(6)):
+        ends = [widths.mean(cores + sign * step, 8.0)[0] for sign in (-1, 1)]
+        assert slopes[place] == pytest.approx((ends[1] - ends[0]) / 2e-6, rel=1e-5)
+    covariance = carries.covariance(64.0)
+    exact = np.einsum("ij,ij->i", queries @ covariance, queries)
+    value, _ = widths.mean(widths.cores, 512.0)
+    largest = exact.max()
+    assert value == pytest.approx(np.log(largest * np.linalg.norm(exact / largest, 512)), rel=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [2.0, 4.0, 8.0])
@@ -303,9 +323,9 @@ def test_moments_of_noise_that_adds_up_to_zero_are_those_of_its_enumeration(scal
     exact = (noise * chances) @ noise.T
     total = ZeroTotal(carries, scale)
     np.testing.assert_allclose(total.covariance, exact, atol=1e-5 * exact.max())
-    drawn = np.array([total.draw(SeededSource(seed)) for seed in range(1500)])
+    drawn = np.array([total.draw(SeededSource(seed)) for seed in range(1000)])
     assert not drawn.sum(axis=1).any()
-    assert np.abs(drawn.T @ drawn / 1500 - exact).max() < 8 * np.sqrt(5 / 1500) * exact.max()
+    assert np.abs(drawn.T @ drawn / 1000 - exact).max() < 8 * np.sqrt(5 / 1000) * exact.max()
 
 
 @pytest.mark.parametrize(("text", "error"), [("prefix:8", 2.680), ("prefix:16", 3.653)])

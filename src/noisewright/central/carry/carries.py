@@ -90,10 +90,11 @@ class Carries:
 
     def scaled(self, ratio: float) -> Carries:
         """The same for noise so many times as large."""
-        if ratio == 1:
-            return self
+        return self if ratio == 1 else self.widened(self.cores.astype(np.float64) * ratio)
+
+    def widened(self, cores: FloatArray) -> Carries:
+        """The same shares of other cores."""
         shares = self.parts / np.maximum(self.packets, 1)[:, None]
-        cores = self.cores.astype(np.float64) * ratio
         return Carries.rounded(self.order, cores, self.targets, shares)
 
     @property

@@ -11,9 +11,16 @@ import numpy as np
 from noisewright.central.blocks.block_mechanism import BlockMechanism
 from noisewright.central.carry.carried_cells import CarriedCells
 from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.carry_means import carries_for_mean
 from noisewright.central.carry.carry_mechanism import MOST_CELLS, CarryMechanism
 from noisewright.central.carry.carry_search import best_carries, likely_orders
-from noisewright.central.carry.sum_rows import LEAST_SUMMED, MOST_SUMMED, with_sums
+from noisewright.central.carry.sum_rows import (
+    LEAST_SUMMED,
+    LEAST_WEIGHED,
+    MOST_SUMMED,
+    sums_for_mean,
+    with_sums,
+)
 from noisewright.central.carry.zero_total import ZeroTotal
 from noisewright.central.mechanism import Integers
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal, refuses_laplace
@@ -21,8 +28,7 @@ from noisewright.workload.base import FloatArray
 from noisewright.workload.tensor import mean_error
 
 _MOST_CLASSES = 1024  # cells over which carries are searched
-_NORM_WORK = 2**24  # entries of W times cells up to which other means than squares are minimised
-_NORM_STEPS = 30
+_NORM_WORK = 2**27  # entries of W times cells up to which other means than squares are minimised
 _FINE = 64  # grid steps per scale of the noise: what is lost to rounding is not seen
 _FINEST = 4096  # parts of a person: beyond, noise is finer than any answer shows
 _LEAST, _MOST = 2.0**-32, 2.0**32  # budgets whose noise is exact on the grids tried
@@ -97,17 +103,21 @@ def _designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
 
 def _sum_designs(cells: CarriedCells, problem: CentralProblem, plain: float) -> Iterator[Design]:
     """On cells and sums of them, where these promise less than the error `plain` of cells."""
-    epsilon = problem.privacy.epsilon
+    epsilon, squares = problem.privacy.epsilon, _squares(cells, problem.norm)
     assert epsilon is not None
-    summed = LEAST_SUMMED <= cells.classes <= MOST_SUMMED and problem.norm == 2
-    if not summed or not _LEAST_SUMS <= epsilon <= _MOST_SUMS:
+    least = LEAST_SUMMED if squares else LEAST_WEIGHED
+    if not least <= cells.classes <= MOST_SUMMED or not _LEAST_SUMS <= epsilon <= _MOST_SUMS:
         return
     sizes = tuple(problem.sizes[i] for i in cells.searched)
     sizes = sizes if prod(sizes) == cells.classes else (cells.classes,)
-    sums = with_sums(cells.gram, sizes, (plain * epsilon) ** 2)
-    if sums is not None:
-        matrix, carries, error = sums.on_grid(cells.gram, epsilon)
-        yield Design(error, 1, carries, matrix)
+    if squares:
+        sums = with_sums(cells.gram, sizes, (plain * epsilon) ** 2)
+        design = sums and (sums, cells.gram)
+    else:
+        design = sums_for_mean(cells.queries, sizes, problem.norm)
+    if design:
+        matrix, carries, covariance = design[0].on_grid(design[1], epsilon)
+        yield Design(_error(cells, covariance, problem.norm), 1, carries, matrix)
 
 
 def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[Design]:
@@ -119,22 +129,13 @@ def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[De
     assert problem.privacy.epsilon is not None
     epsilon = problem.privacy.epsilon
     fine = min(_FINEST, max(1, ceil(_FINE * epsilon / 2)))
-    means = cells.gram.mean(axis=0)
-    shifted = cells.gram - means - means[:, None] + means.mean()
     for order in likely_orders(cells.gram):
         for multiplier in sorted({fine, *(m for m in _COARSE if m < fine)}):
             scale = 2 * multiplier / epsilon
-            _, carries = best_carries(shifted, order, scale, cancelled=True)
-            covariance = ZeroTotal(carries, scale).covariance
-            yield Design(_error(cells, covariance, problem.norm) / multiplier, multiplier, carries)
-
-
-def _error(cells: CarriedCells, covariance: FloatArray, norm: float) -> float:
-    """In the sense that is planned for, up to a factor; of squares where others take long."""
-    if norm == 2 or cells.workload.queries * cells.classes**2 > _NORM_WORK:
-        return float(np.sqrt(max(0.0, float((cells.gram * covariance).sum()))))
-    squares = np.einsum("ij,ij->i", cells.queries @ covariance, cells.queries)
-    return mean_error(np.sqrt(np.maximum(squares, 0.0)), norm)
+            for carries in _tried(cells, order, scale, problem.norm, closed=True):
+                covariance = ZeroTotal(carries, scale).covariance
+                error = _error(cells, covariance, problem.norm) / multiplier
+                yield Design(error, multiplier, carries)
 
 
 def cells_design(
@@ -142,30 +143,40 @@ def cells_design(
 ) -> Design:
     """Counts of cells on one grid."""
     scale = multiplier / epsilon
-    _, carries = best_carries(cells.gram, order, scale)
-    if norm == 2 or cells.workload.queries * cells.classes**2 > _NORM_WORK:
-        covariance = np.asarray(carries.covariance(scale).todense())
-        return Design(_error(cells, covariance, norm) / multiplier, multiplier, carries)
-    trials = list(_for_norm(cells.queries, order, scale, norm))
-    error, carries = min(trials, key=lambda trial: trial[0])
-    return Design(error / multiplier, multiplier, carries)
+    trials = list(_tried(cells, order, scale, norm))
+    covariances = (np.asarray(carries.covariance(scale).todense()) for carries in trials)
+    errors = [_error(cells, covariance, norm) for covariance in covariances]
+    best = int(np.argmin(errors))
+    return Design(errors[best] / multiplier, multiplier, trials[best])
 
 
-def _for_norm(
-    queries: FloatArray, order: Integers, scale: float, norm: float
-) -> Iterator[tuple[float, Carries]]:
-    """Carries for queries weighed anew by their variances: p-th means, and the largest error."""
-    weights = np.ones(len(queries))
-    for _ in range(_NORM_STEPS):
-        gram = queries.T @ (weights[:, None] * queries)
-        _, carries = best_carries(gram, order, scale)
-        images = queries @ carries.covariance(scale)
-        variances = np.einsum("ij,ij->i", images, queries)
-        yield mean_error(np.sqrt(variances), norm), carries
-        shares = np.maximum(variances / variances.max(), 1e-6)
-        wanted = weights * shares if np.isinf(norm) else shares ** (norm / 2 - 1)
-        weights = np.sqrt(weights * wanted / wanted.max())
-        weights /= weights.max()
+def _tried(
+    cells: CarriedCells, order: Integers, scale: float, norm: float, closed: bool = False
+) -> Iterator[Carries]:
+    """Carries for the mean that is asked for; for squares where another takes long."""
+    if _squares(cells, norm):
+        gram = cells.gram
+        if closed:
+            means = gram.mean(axis=0)
+            gram = gram - means - means[:, None] + means.mean()
+        yield best_carries(gram, order, scale, closed)[1]
+        return
+    queries = cells.queries
+    if closed:
+        queries = queries - queries.mean(axis=1, keepdims=True)
+    yield from carries_for_mean(queries, order, scale, norm, closed)
+
+
+def _squares(cells: CarriedCells, norm: float) -> bool:
+    return norm == 2 or cells.workload.queries * cells.classes**2 > _NORM_WORK
+
+
+def _error(cells: CarriedCells, covariance: FloatArray, norm: float) -> float:
+    """In the sense that is planned for, up to a factor; of squares where others take long."""
+    if _squares(cells, norm):
+        return float(np.sqrt(max(0.0, float((cells.gram * covariance).sum()))))
+    squares = np.einsum("ij,ij->i", cells.queries @ covariance, cells.queries)
+    return mean_error(np.sqrt(np.maximum(squares, 0.0)), norm)
 
 
 CARRY = CentralMechanism(

@@ -23,6 +23,7 @@ _STEPS = 60  # of accelerated projected gradients
 _CORES = np.geomspace(0.05, 80.0, 48)  # tried, in scales of the noise
 _CLOSER = np.geomspace(0.85, 1.18, 16)  # around the best of these
 _FEW = 8  # grid steps of a core that is dealt out unit by unit
+_STILL = 1e-5  # of a core: where shares move by less, they are found
 _NEGLIGIBLE = 1e-3  # of a core: shares below are not worth a target
 
 
@@ -53,6 +54,17 @@ class CoreMoments:
     def beyond(self) -> FloatArray:
         """E s²."""
         return np.asarray(2 * Tail(self.scale).second / self._total)
+
+    @property
+    def slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Derivatives of E s², E[sr] and E r² by the core."""
+        c, tail = self.cores, Tail(self.scale)
+        inner = c * c + c + 1 / 6 + 2 * c * tail.mass
+        return (
+            -2 * self.beyond / self._total,
+            2 * (tail.first - self.cross) / self._total,
+            2 * (inner - self.inside) / self._total,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +109,15 @@ class _Candidates:
             own, once, twice = own[:, None], once[:, None], twice[:, None]
         return moments.beyond * own + 2 * moments.cross * once + moments.inside * twice
 
+    def taken_back(self) -> FloatArray:
+        """Every core by one later row, the one that this helps most: often the best there is."""
+        best = (2 * np.abs(self.mixed) - np.einsum("ktt->kt", self.square)).argmax(axis=1)
+        shares = np.zeros_like(self.mixed)
+        each = np.arange(len(shares))
+        signs = np.ones(len(shares)) if self.cancelled else np.sign(self.mixed[each, best])
+        shares[each, best] = -signs * self.usable[each, best]
+        return shares
+
     def shares(self, start: FloatArray, moments: CoreMoments) -> FloatArray:
         """The best shares for given cores, by projected gradients with momentum."""
         lean = 1 + moments.cross / np.maximum(moments.inside, 1e-12)
@@ -108,8 +129,11 @@ class _Candidates:
             gradient = np.einsum("ktu,ku->kt", self.square, ahead) + linear
             after = self._allowed(ahead - gradient / size)
             faster = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
-            ahead = after + (pace - 1) / faster * (after - now)
+            moved = after - now
+            ahead = after + (pace - 1) / faster * moved
             now, pace = after, faster
+            if np.abs(moved).max(initial=0.0) < _STILL:
+                break
         return now
 
     def _allowed(self, points: FloatArray) -> FloatArray:
@@ -144,7 +168,7 @@ def best_carries(
     """
     candidates = _Candidates.of(weights, order, cancelled)
     rows = len(weights)
-    shares = np.zeros_like(candidates.mixed)
+    shares = candidates.taken_back()
     cores = np.full(rows, 2.0 * scale)
     for _ in range(_ROUNDS):
         shares = candidates.shares(shares, CoreMoments(cores, scale))
@@ -201,12 +225,10 @@ def _lean(carries: Carries) -> Carries:
 def project(points: FloatArray) -> FloatArray:
     """The nearest points, row by row, of L1 norm one at most."""
     sizes = np.abs(points)
-    outside = sizes.sum(axis=1) > 1
+    outside = sizes.sum(axis=1, keepdims=True) > 1
     if not outside.any():
         return points
-    result = points.copy()
-    result[outside] = np.sign(points[outside]) * onto_simplex(sizes[outside])
-    return result
+    return np.where(outside, np.sign(points) * onto_simplex(sizes), points)
 
 
 def onto_simplex(points: FloatArray) -> FloatArray:

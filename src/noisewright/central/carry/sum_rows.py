@@ -15,16 +15,22 @@ from math import prod
 import numpy as np
 
 from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.carry_means import weighed_anew
 from noisewright.central.carry.carry_search import best_carries
 from noisewright.central.laplace.weighted_identity import WeightedIdentity, intervals
 from noisewright.central.mechanism import Integers
 from noisewright.workload.base import FloatArray
+from noisewright.workload.tensor import mean_error
 
 LEAST_SUMMED, MOST_SUMMED = 80, 1024
 """Cells between which sums of them are searched: at 64 they pay a thousandth."""
 
+LEAST_WEIGHED = 24
+"""The same for other means than squares: at 64 they pay a fiftieth of the largest error."""
+
 _START = 0.3  # weight of a sum, in weights of a cell
 _FIRST, _MORE = 2, 6  # rounds of every start, and of the best of them
+_WEIGHED = 12  # rounds for other means than squares
 _RACED = 512  # cells up to which several starts race
 _STEPS = 30  # of descent in a round
 _HOPEFUL = 1.05  # times the error without sums: a start that is worse by then is given up
@@ -64,6 +70,13 @@ class LeastSquares:
     def variance(self, gram: FloatArray) -> float:
         """Of all answers together."""
         return self.slopes(gram)[0]
+
+    @property
+    def cells(self) -> FloatArray:
+        """Covariances of what is said of all cells."""
+        count = self.rows.shape[1]
+        covariance = self.covariance[:count, :count] - self._used @ self._told.T
+        return np.asarray(self.norms[:, None] * covariance * self.norms)
 
     def slopes(self, gram: FloatArray) -> tuple[float, FloatArray]:
         """The variance, and its derivatives by the rows T where s = 1 + 1ᵀT."""
@@ -150,16 +163,15 @@ class SumRows:
         all_rows = np.concatenate([np.ones(self.rows.shape[1], dtype=np.bool_), kept])
         return SumRows(self.rows[kept], self.covariance[np.ix_(all_rows, all_rows)])
 
-    def on_grid(self, gram: FloatArray, epsilon: float) -> tuple[Integers, Carries, float]:
-        """The rows in integers, carries for this budget, and the exact error of both together."""
+    def on_grid(self, gram: FloatArray, epsilon: float) -> tuple[Integers, Carries, FloatArray]:
+        """The rows in integers, carries for this budget, and what cells have of both together."""
         whole = WeightedIdentity(self.rows).integers(_BITS)
         scale = float(whole.sum(axis=0).max()) / epsilon
         own = whole.diagonal().astype(np.float64)
         before = LeastSquares(1 / own, whole[len(own) :] / own, self.covariance * scale**2)
         _, carries = best_carries(before.weights(gram), self.order, scale)
         exact = np.asarray(carries.covariance(scale).todense())
-        variance = replace(before, covariance=exact).variance(gram)
-        return whole, carries, float(np.sqrt(max(variance, 0.0)))
+        return whole, carries, replace(before, covariance=exact).cells
 
 
 def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows | None:
@@ -171,6 +183,30 @@ def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows
         return None
     best = best.improved(gram, _MORE).used()
     return best if len(best.rows) else None
+
+
+def sums_for_mean(
+    queries: FloatArray, sizes: tuple[int, ...], norm: float
+) -> tuple[SumRows, FloatArray] | None:
+    """The best rows found for another mean than squares, and the Gram matrix that they are for."""
+    trials = [trial for start in _starts(sizes) for trial in _weighed(queries, start, norm)]
+    _, best, gram = min(trials, key=lambda trial: trial[0])
+    best = best.used()
+    return (best, gram) if len(best.rows) else None
+
+
+def _weighed(
+    queries: FloatArray, start: FloatArray, norm: float
+) -> Iterator[tuple[float, SumRows, FloatArray]]:
+    """Rows and carries improved in turn, for queries that are weighed anew in every round."""
+    weights, gram = np.ones(len(queries)), queries.T @ queries
+    design = SumRows.begun(start).improved(gram, _FIRST)
+    for _ in range(_WEIGHED):
+        design = design.descended(gram).carried(gram)
+        squares = np.einsum("ij,ij->i", queries @ design.answers.cells, queries)
+        yield mean_error(np.sqrt(np.maximum(squares, 0.0)), norm), design, gram
+        weights = weighed_anew(weights, squares, norm)
+        gram = queries.T @ (weights[:, None] * queries)
 
 
 def _starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:

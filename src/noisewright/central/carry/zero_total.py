@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,8 @@ Complex = npt.NDArray[np.complex128]
 _DEGREE = 8  # of the moments, beyond one per row
 _ROUNDS = 100_000  # of trials; at the least acceptance allowed, never reached
 _LEAST = 1e-3  # of the trials that are kept
-_TRIALS = 2**16  # numbers drawn in one round
+_TRIALS = 2**16  # numbers drawn in one round, at most
+_HOPES = 4  # trials expected to be kept in one round: of these the first is taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,7 @@ class ZeroTotal:
     def draw(self, source: ByteSource | None = None) -> Integers:
         """Noise for every row."""
         cores = self.carries.cores
-        trials = max(1, _TRIALS // len(cores))
+        trials = min(max(1, _TRIALS // len(cores)), ceil(_HOPES / self.accepted))
         for _ in range(_ROUNDS):
             draws = flat_core(self.scale, np.repeat(cores[:, None], trials, axis=1), source)
             kept = self._kept(draws, geometric(self.scale, trials, source))
