@@ -3,10 +3,12 @@
 import os
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from browser import CHROMIUM, chromium_browser
 from postgres_server import AVAILABLE, PostgresServer, postgres_server
 
 # Strategies found by tests are not kept in the user's cache.
@@ -25,3 +27,12 @@ def postgres() -> Iterator[PostgresServer]:
         pytest.skip("PostgreSQL is not installed")
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A real browser, where one is installed."""
+    if CHROMIUM is None:
+        pytest.skip("Debian's chromium is not installed")
+    with chromium_browser() as browser:
+        yield browser
