@@ -14,6 +14,9 @@ from postgres_server import AVAILABLE, PostgresServer, postgres_server
 # Strategies found by tests are not kept in the user's cache.
 os.environ["NOISEWRIGHT_CACHE"] = tempfile.mkdtemp(prefix="noisewright-tests-")
 
+# Plans are quick; tests of how good they can get say so.
+os.environ["NOISEWRIGHT_EFFORT"] = "low"
+
 # The same examples in every run: a failure can be looked at again. Tests never assert timings: on a
 # busy machine a deadline fails for no fault of the code.
 settings.register_profile("noisewright", deadline=None, derandomize=True)

@@ -120,7 +120,7 @@ def test_no_proof_of_five_thousand_lies_above_the_optimum(block):
 @pytest.mark.parametrize(("text", "epsilon"), [("prefix:7", 2.0), ("prefix:6", 4.0)])
 def test_proofs_come_near_the_optimum(text, epsilon):
     asked = workload(text)
-    plan = plan_local(asked, Privacy(epsilon), cache=False)
+    plan = plan_local(asked, Privacy(epsilon), effort="normal", cache=False)
     least = optimum(asked.dense(), epsilon)
     best = plan.certificate
     assert best is not None
@@ -221,7 +221,7 @@ def test_largest_eigenvalues_are_bounded_from_above(seed):
 def test_a_plan_keeps_its_proof_and_a_forged_one_proves_nothing(tmp_path):
     import noisewright as nw
 
-    plan = nw.plan("prefix:12", nw.Privacy(epsilon=3), model="local", cache=False)
+    plan = plan_local(workload("prefix:12"), Privacy(3.0), effort="normal", cache=False)
     ratio = plan.summary()["certified_ratio"]
     assert plan.summary()["certificate"] == "sets"
     assert plan.proof is not None
@@ -237,10 +237,8 @@ def test_a_plan_keeps_its_proof_and_a_forged_one_proves_nothing(tmp_path):
 
 
 def test_a_kept_proof_is_used_again_and_a_forged_one_is_not(tmp_path):
-    import noisewright as nw
-
     def planned():
-        return nw.plan("prefix:7", nw.Privacy(epsilon=3), model="local", cache=tmp_path)
+        return plan_local(workload("prefix:7"), Privacy(3.0), effort="normal", cache=tmp_path)
 
     first = planned()
     (kept,) = tmp_path.glob("*.proof.safetensors")

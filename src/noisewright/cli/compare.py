@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 @click.command()
 @question_options
 @click.option(
-    "--effort", type=click.Choice(["low", "normal", "high"]), default="normal",
-    show_default=True, help="Local: how hard to look for a better strategy.",
+    "--effort", type=click.Choice(["low", "normal", "high"]),
+    help="Local: how hard to look for a better strategy (normal unless told).",
 )  # fmt: skip
 @click.option("--alpha", type=float, default=0.01, help="Local: variance per query aimed at.")
 @click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
 @json_option
 def compare(
-    question: Question, effort: str, alpha: float, chart: str | None, as_json: bool
+    question: Question, effort: str | None, alpha: float, chart: str | None, as_json: bool
 ) -> None:
     """Compare all mechanisms for WORKLOAD (such as prefix:64), or for questions in YAML.
 
@@ -94,7 +94,7 @@ def _refusals(rows: Sequence[Comparison | LocalComparison]) -> str:
 
 
 def _compare_local(
-    question: Question, effort: str, alpha: float, chart: str | None, as_json: bool
+    question: Question, effort: str | None, alpha: float, chart: str | None, as_json: bool
 ) -> None:
     """Every local mechanism with the people it needs, against the lower bound."""
     from noisewright import api
@@ -105,9 +105,8 @@ def _compare_local(
 
     queries, privacy, domain = question.queries, question.privacy, question.domain
     with progress("comparing"):
-        rows = api.compare(
-            queries, privacy, model="local", domain=domain, alpha=alpha, effort=effort
-        )
+        told = {} if effort is None else {"effort": effort}
+        rows = api.compare(queries, privacy, model="local", domain=domain, alpha=alpha, **told)
         best = best_bound(narrowed(queries), rows[0].epsilon)
     bound_class = BoundClass.UNBIASED if best else None
     floor = best.sample_complexity(alpha) if best else 0.0

@@ -21,7 +21,7 @@ from noisewright.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from noisewright.local.optimise.optimised import Progress
+    from noisewright.local.mechanism import Progress
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.explain import Explanation
     from noisewright.planning.local import LocalPlan
@@ -36,6 +36,8 @@ PROOFS = {
     "sets": "multipliers for sets of every size",
 }
 """What proves a local bound, in words."""
+
+_STAGES = {"proof": "proving", "first plan": "a first plan"}
 
 
 @click.command()
@@ -264,7 +266,7 @@ def _plan_local(
         def tell(state: Progress) -> None:
             ratio = f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
             share = state.seconds / (limit if isinstance(limit, float) and limit else 10.0)
-            doing = "proving" if state.stage == "proof" else f"optimising ({state.stage})"
+            doing = _STAGES.get(state.stage, f"optimising ({state.stage})")
             advance(min(share, 0.99), f"{doing}: {ratio}")
 
         plan: LocalPlan = api.plan(

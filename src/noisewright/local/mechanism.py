@@ -5,11 +5,11 @@ Every family states its own in an entry that stands beside it; `registry` lists 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
@@ -22,11 +22,26 @@ from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
-if TYPE_CHECKING:
-    from noisewright.local.optimise.optimised import Progress
-
 _MOST_CELLS = 2**24
 _QUICK_MATRICES = 1024
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where planning stands: `ratio` is its error over the lower bound known at the time."""
+
+    stage: str
+    iteration: int
+    ratio: float
+    seconds: float
+
+
+EFFORT_VARIABLE = "NOISEWRIGHT_EFFORT"
+
+
+def default_effort() -> str:
+    """How hard to search unless told: `normal`, or what the environment says."""
+    return os.environ.get(EFFORT_VARIABLE) or "normal"
 
 
 @dataclass(frozen=True)
@@ -40,7 +55,7 @@ class Search:
     over cells is given, or a `norm` other than 2 asks for an ℓp mean over the queries.
     """
 
-    effort: str = "normal"
+    effort: str = field(default_factory=default_effort)
     time_limit: float | None = None
     seed: int = 0
     target_ratio: float | None = None

@@ -17,7 +17,8 @@ from noisewright.local.approximate.tails import MaxError
 from noisewright.local.bounds.proved import proved_bound, search_proof
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA, check_people
-from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search
+from noisewright.local.interruption import keeping_the_best
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress, Search
 from noisewright.local.own_chances import own_mechanism
 from noisewright.planning.counting import Counter
 from noisewright.planning.local import LocalPlan
@@ -26,6 +27,7 @@ from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import Workload
 
 
+@keeping_the_best()
 def plan_local(
     workload: Workload,
     privacy: Privacy,
@@ -49,7 +51,7 @@ def plan_local(
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
     search for an optimised strategy, which is public and the same for the same seed. With
     `objective="average"`, a `prior` over cells or a `norm` of the queries' errors other than 2 that
-    error is made small instead.
+    error is made small instead. Ctrl-C ends the search with the best plan and proof so far.
     """
     began = time.perf_counter()
     settings = Search.of(search)
@@ -119,7 +121,6 @@ def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
     One that an earlier search kept is as good as new: it counts for what it proves.
     """
     from noisewright.local.optimise.kept import Cache, default_folder, fingerprint
-    from noisewright.local.optimise.optimised import Progress
 
     def told(ratio: float) -> None:
         if settings.progress is not None:

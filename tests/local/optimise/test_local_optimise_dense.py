@@ -262,7 +262,7 @@ def test_over_all_patterns_the_saddle_is_the_optimum(n, epsilon, seed):
 @pytest.mark.parametrize(("text", "epsilon"), [("prefix:8", 5.0), ("prefix:7", 2.0)])
 def test_on_few_cells_the_search_ends_at_the_optimum(text, epsilon):
     w = workload(text)
-    found = optimise(w, epsilon, cache=False)
+    found = optimise(w, epsilon, effort="normal", cache=False)
     assert found.value == pytest.approx(optimum(w.dense(), epsilon).above, rel=1e-3)
 
 
@@ -318,14 +318,14 @@ def test_average_error_is_the_least_over_all_two_valued_strategies(text, epsilon
     objective = Objective(w.gram().dense(), np.full(w.size, 1 / w.size))
     # A strategy whose rows are all 254 patterns: over its weights the problem is convex.
     best = reweight(Design(every, np.ones(len(every)), epsilon), objective, 1e-7)
-    found = optimise(w, epsilon, objective="average", cache=False)
+    found = optimise(w, epsilon, objective="average", effort="normal", cache=False)
     assert found.value <= 1.0001 * objective.variance(best.value)
 
 
 def test_no_small_change_of_a_strategy_lowers_its_error():
     w = workload("prefix:10")
     objective = Objective(w.gram().dense(), np.full(10, 0.1))
-    found = optimise(w, 1.0, objective="average", cache=False)
+    found = optimise(w, 1.0, objective="average", effort="normal", cache=False)
     q = found.strategy.dense()
     value = objective.evaluate(q).value
     rng = np.random.default_rng(4)
@@ -345,7 +345,7 @@ def test_cells_that_no_query_tells_apart_are_one_type():
     prior = np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1])
     assert types.merged(prior)[types.group[2]] == pytest.approx(0.4)
     np.testing.assert_allclose(types.spread(types.merged(prior), prior), prior)
-    found = optimise(few, 1.0, cache=False)
-    small = optimise(few[:, types.first], 1.0, cache=False)
+    found = optimise(few, 1.0, effort="normal", cache=False)
+    small = optimise(few[:, types.first], 1.0, effort="normal", cache=False)
     # Both are answered by a strategy over three types; the worst case knows no multiplicities.
     assert found.value == pytest.approx(small.value, rel=1e-3)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,9 @@ from noisewright.container import read, write
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bounds.trace import lower_bound, prior_bound
 from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
+from noisewright.local.interruption import interrupted
 from noisewright.local.listed import MatrixStrategy
+from noisewright.local.mechanism import Search
 from noisewright.local.optimise.dense.column_generation import reweight
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.objective import Objective
@@ -25,6 +28,7 @@ from noisewright.local.optimise.kept import (
 )
 from noisewright.local.optimise.run import optimise
 from noisewright.local.optimise.task import Task, weighted_gram
+from noisewright.solution import Status
 from noisewright.workload import workload
 from noisewright.workload.gram import DenseGram
 from noisewright.workload.tensor import mean_error
@@ -119,9 +123,10 @@ def test_each_objective_is_best_at_its_own():
     gram = asked.gram()
     prior = np.linspace(1.0, 4.0, 14)
     prior /= prior.sum()
-    worst = optimise(asked, 1.0, cache=False).strategy
-    average = optimise(asked, 1.0, objective="average", cache=False).strategy
-    given = optimise(asked, 1.0, prior=prior, cache=False)
+    hard = {"effort": "normal", "cache": False}
+    worst = optimise(asked, 1.0, **hard).strategy
+    average = optimise(asked, 1.0, objective="average", **hard).strategy
+    given = optimise(asked, 1.0, prior=prior, **hard)
 
     def mean(strategy):
         return float(prior @ strategy.type_variances(gram))
@@ -173,11 +178,11 @@ def test_the_same_seed_gives_the_same_strategy():
 
 def test_progress_and_target():
     seen = []
-    optimise(workload("prefix:16"), 1.0, progress=seen.append, cache=False)
+    optimise(workload("prefix:16"), 1.0, progress=seen.append, effort="normal", cache=False)
     assert {p.stage for p in seen} >= {"descent", "patterns"}
     assert [p.iteration for p in seen] == list(range(1, len(seen) + 1))
     assert seen[-1].ratio < seen[0].ratio
-    stopped = optimise(workload("prefix:16"), 1.0, target_ratio=1.3, cache=False)
+    stopped = optimise(workload("prefix:16"), 1.0, target_ratio=1.3, effort="normal", cache=False)
     assert stopped.status == "target reached"
     assert stopped.ratio <= 1.3
     assert stopped.iterations < len(seen)
@@ -359,7 +364,7 @@ def test_the_worst_query_is_as_good_as_a_convex_program_makes_it():
     sets = np.array(list(product([False, True], repeat=6)))[1:-1]
     v = 1 + (e - 1) * sets
     rng = np.random.default_rng(5)
-    found = optimise(asked, 1.0, objective="average", norm=np.inf, cache=False)
+    found = optimise(asked, 1.0, objective="average", norm=np.inf, effort="normal", cache=False)
     least = np.inf
     weights = np.ones(5) / 5
     for _ in range(120):  # multiplicative weights against exact answers, on their own
@@ -406,7 +411,10 @@ def test_ten_seeds_agree(text):
     ["prefix:64", "ranges:64", "allmarginals:2^6", "marginals:2^6:3", "parity:6:<=3"],
 )
 def test_ten_seeds_agree_at_the_size_of_the_tables(text):
-    found = [optimise(workload(text), 1.0, seed=seed, cache=False).value for seed in range(10)]
+    found = [
+        optimise(workload(text), 1.0, seed=seed, effort="normal", cache=False).value
+        for seed in range(10)
+    ]
     assert max(found) <= 1.02 * min(found)
 
 
@@ -440,3 +448,45 @@ def test_a_second_is_enough_for_a_valid_strategy_at_any_size(text):
     found = optimise(workload(text), 1.0, time_limit=1.0, cache=False)
     assert found.strategy.loss.epsilon <= found.strategy.epsilon
     assert found.value < np.inf
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [("prefix:20", "descent"), ("prefix:20", "patterns"), ("parity:5:<=3", "orbits")],
+)
+def test_an_interruption_ends_the_search_with_the_best_so_far(text, stage, tmp_path):
+    seen = []
+
+    def interrupt(progress):
+        if progress.stage == stage and stage not in seen:
+            signal.raise_signal(signal.SIGINT)
+        seen.append(progress.stage)
+
+    settings = {"effort": "normal", "cache": tmp_path, "progress": interrupt}
+    found = optimise(workload(text), 2.0, **settings)
+    assert seen[-1] == stage
+    assert seen.count(stage) <= 2  # whatever was going on ended with its step
+    assert found.status is Status.TIME_LIMIT
+    assert not list(tmp_path.iterdir())  # half a search is not kept for others
+    assert found.value < np.inf
+    assert not interrupted()
+    with pytest.raises(KeyboardInterrupt):  # nothing is left of the watch
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_second_interruption_raises():
+    def interrupt(progress):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        optimise(workload("prefix:12"), 1.0, progress=interrupt, **QUICK)
+    assert not interrupted()
+
+
+def test_the_environment_says_how_hard_to_search(monkeypatch):
+    monkeypatch.setenv("NOISEWRIGHT_EFFORT", "high")
+    assert Search.of({}).effort == "high"
+    assert Search.of({"effort": "low"}).effort == "low"
+    monkeypatch.delenv("NOISEWRIGHT_EFFORT")
+    assert Search.of({}).effort == "normal"

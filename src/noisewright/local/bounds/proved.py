@@ -14,6 +14,7 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.delsarte import scheme_of
 from noisewright.local.bounds.set_proof import MOST_CELLS, SetProof, proved_variance
 from noisewright.local.bounds.trace import LowerBound
+from noisewright.local.interruption import interrupted
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload.base import Workload
 
@@ -65,7 +66,7 @@ def search_proof(
 
     began, epsilon = time.thread_time(), strategy.epsilon  # a busy machine proves no less
     seconds = min(_SECONDS[effort][workload.size > _FEW_CELLS], limit)
-    if seconds <= 0 or not 2 < workload.size <= MOST_CELLS or strategy.delta:
+    if interrupted() or seconds <= 0 or not 2 < workload.size <= MOST_CELLS or strategy.delta:
         return None
     if not isinstance(strategy, IndexStrategy):
         return None
@@ -89,7 +90,7 @@ def search_proof(
                 best, proof = value, candidate
             if told is not None and best > 0:
                 told(worst / best)
-            late = time.thread_time() - began > seconds
+            late = time.thread_time() - began > seconds or interrupted()
             if late or worst <= enough * best or 0 <= gain < _LEAST_GAIN:
                 break
     except (KeyboardInterrupt, np.linalg.LinAlgError, NoisewrightError):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from math import inf
+from math import inf, isfinite
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError, unknown_name
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.approximate.largest_error import strategy_tails
-from noisewright.local.bounds.trace import even_bound
+from noisewright.local.bounds.trace import LowerBound, even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
 from noisewright.local.histogram.centred import check_cells
-from noisewright.local.mechanism import LocalMechanism, LocalProblem, Search
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress, Search
 from noisewright.local.registry import MECHANISMS
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
@@ -56,7 +56,8 @@ def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") 
         return [_candidate(_known(mechanism), problem, named=True)]
     own, entries = problem.search.own_error, MECHANISMS.values()
     ranked = [_candidate(m, problem) for m in entries if not m.searches and not own]
-    if own or not _settled(ranked, problem):
+    bound = None if own else even_bound(problem.workload, problem.epsilon)
+    if not _settled(ranked, bound, problem):
         ranked += [_candidate(m, problem) for m in entries if m.searches]
     return sorted(ranked, key=lambda candidate: candidate.cost)
 
@@ -81,10 +82,16 @@ def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = F
     return Candidate(mechanism.name, time.perf_counter() - began, refusal=refusal)
 
 
-def _settled(ranked: list[Candidate], problem: LocalProblem) -> bool:
-    bound = even_bound(problem.workload, problem.epsilon)
+def _settled(ranked: list[Candidate], bound: LowerBound | None, problem: LocalProblem) -> bool:
+    """Whether the best so far, of which the listener hears, is as good as any."""
+    if bound is None:
+        return False
     least = min((candidate.worst_case for candidate in ranked), default=inf)
-    return bound is not None and least <= _SETTLED * bound.variance
+    if problem.search.progress is not None and isfinite(least):
+        seconds = sum(candidate.seconds for candidate in ranked)
+        ratio = least / bound.variance if bound.variance > 0 else inf
+        problem.search.progress(Progress("first plan", 0, ratio, seconds))
+    return least <= _SETTLED * bound.variance
 
 
 def _known(mechanism: str | LocalMechanism) -> LocalMechanism:

@@ -7,21 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from noisewright.errors import TooLarge
-from noisewright.local.mechanism import LocalMechanism, LocalProblem
+from noisewright.local.interruption import interrupted
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.strategy import LARGEST_VECTOR, Arrays, Strategy
 from noisewright.solution import Solution
 from noisewright.workload.base import Array
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where an optimisation stands: `ratio` is its error over the lower bound."""
-
-    stage: str
-    iteration: int
-    ratio: float
-    seconds: float
-
 
 _FIRST_SNAPSHOT = 1.0
 
@@ -53,7 +43,9 @@ class Control:
 
     @property
     def expired(self) -> bool:
-        return self.time_limit is not None and self.seconds >= self.time_limit
+        """Whether the time is over, or somebody wants to see the best so far."""
+        late = self.time_limit is not None and self.seconds >= self.time_limit
+        return late or interrupted()
 
     @property
     def remaining(self) -> float:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.histogram.sets import SubsetSelection
+from noisewright.local.interruption import keeping_the_best
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.kept import Cache, Checkpoint, default_folder, fingerprint
@@ -32,6 +33,7 @@ _ROUNDS = 12
 _LEAST = 1e-6
 
 
+@keeping_the_best()
 def optimise(
     workload: Workload | Gram | npt.ArrayLike,
     epsilon: float,

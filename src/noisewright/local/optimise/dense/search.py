@@ -32,7 +32,7 @@ class Effort:
     entries: int = 2**24
     """Largest number of entries of the matrix under descent, where more rows than cells fit."""
 
-    seconds: float | None = 30.0
+    seconds: float | None = 15.0
     """Time after which a descent without a limit of its own stops."""
 
     def within(self, remaining: float, cells: int) -> Effort | None:
