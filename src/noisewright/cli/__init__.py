@@ -19,7 +19,7 @@ COMMANDS = {
     "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
     "release": ("noisewright.cli.answers:release", "Private answers from a plan and a table."),
     "answer": ("noisewright.cli.lasting:answer", "Further answers from a release, at no cost."),
-    "report": ("noisewright.cli.lasting:report", "A page about a release, from its file."),
+    "report": ("noisewright.cli.lasting:report", "A page about a plan, release or ledger."),
     "show": ("noisewright.cli.show:show", "What a file is and what it says was spent."),
     "randomize": ("noisewright.cli.collecting:randomize", "Local: reports of a table's people."),
     "client": (
@@ -32,6 +32,7 @@ COMMANDS = {
     "sums": ("noisewright.cli.answers:sums", "Counts, sums and means of a number by group."),
     "ledger": ("noisewright.cli.ledger:ledger", "Budgets of datasets, and who spent them."),
     "norm": ("noisewright.cli.norm:norm", "How hard a workload is for linear strategies."),
+    "reproduce": ("noisewright.cli.reproducing:reproduce", "Figures of the papers, made anew."),
     "bounds": ("noisewright.cli.bounds:bounds", "Bounds of numeric columns, without looking."),
     "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
 }

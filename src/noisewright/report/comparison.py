@@ -28,7 +28,7 @@ def check_chart(path: str) -> None:
     check_writable(path, "chart")
 
 
-def _write(chart: alt.TopLevelMixin, path: str) -> None:
+def write_chart(chart: alt.TopLevelMixin, path: str) -> None:
     """Write a chart in the format of its suffix; a page of it fetches nothing."""
     kind = Path(path).suffix.removeprefix(".").lower()
     with replacing(path, "chart") as temporary:
@@ -72,7 +72,7 @@ def draw_comparison(
     heading = alt.TitleParams(title, anchor="start", color=INK, fontSize=14, offset=18)
     chart = alt.layer(*layers).properties(width=520, height=24 * len(rows) + 16, title=heading)
     chart = styled(chart, "white").configure_axisY(grid=False, labelColor=INK, labelFontSize=12)
-    _write(chart, path)
+    write_chart(chart, path)
 
 
 def _range(values: list[float]) -> tuple[float, float]:
@@ -117,4 +117,4 @@ def draw_norms(results: Sequence[Factorization | ApproximateNorm], path: str) ->
     points = base.mark_point(size=90, strokeWidth=1.5).encode(
         shape=alt.Shape("what:N", scale=shapes, title=None)
     )
-    _write(alt.layer(lines, points).properties(width=420, height=260), path)
+    write_chart(alt.layer(lines, points).properties(width=420, height=260), path)
