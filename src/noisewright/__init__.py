@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the same at run time
+if TYPE_CHECKING:  # what type checkers and editors see; the names below do the same at run time
+    from noisewright import learn
     from noisewright.api import (
         compare,
         explain,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; `_HOMES` below does the
 
 __version__ = "0.1.0"
 
+_ROOMS = ("learn",)  # public as a whole
 _HOMES = {
     name: f"noisewright.{module}"
     for module, names in {
@@ -92,6 +94,7 @@ __all__ = [
     "explain",
     "factorize",
     "find_bounds",
+    "learn",
     "load",
     "plan",
     "plan_covariance",
@@ -112,6 +115,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"noisewright.{name}")
     raise AttributeError(f"module 'noisewright' has no attribute {name!r}")
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from noisewright import container
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, WeakPrivacyWarning, unknown_name
 from noisewright.parallel import one_thread_if_small
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from noisewright.central.problem import CentralMechanism
+    from noisewright.learn.learning_plan import LearningPlan
+    from noisewright.learn.selection import Selection
     from noisewright.local.choose.cost import LocalComparison
     from noisewright.local.mechanism import LocalMechanism
     from noisewright.planning.counting import Counter, Source
@@ -291,8 +294,12 @@ def find_bounds(
     return search_bounds(table, columns, privacy, _counter(), **recorded)
 
 
-def load(path: str | Path) -> plan_files.Content:
+def load(path: str | Path) -> plan_files.Content | LearningPlan | Selection:
     """Read a plan or a release that was saved; a running stream goes on where it was kept."""
+    if container.kind_of(path)[0] in ("learning-plan", "selection"):
+        from noisewright.learn.learning_files import load
+
+        return load(path)
     content = plan_files.load(path, _counter())
     from noisewright.planning.covariance import CovariancePlan
     from noisewright.planning.pairs import PairsPlan

@@ -23,6 +23,7 @@ PAGES = [
     ROOT / "docs/how-to/keep.md",
     ROOT / "docs/how-to/ledger.md",
     ROOT / "docs/how-to/collect.md",
+    ROOT / "docs/how-to/learn.md",
     ROOT / "docs/how-to/local.md",
     ROOT / "docs/how-to/notebook.md",
     ROOT / "docs/how-to/matrices.md",
@@ -45,6 +46,15 @@ def test_every_command_is_documented(command: str) -> None:
 @pytest.mark.parametrize("name", [n for n in noisewright.__all__ if not n.startswith("__")])
 def test_every_public_name_is_documented(name: str) -> None:
     assert f"nw.{name}" in text("docs/reference/python.md")
+
+
+@pytest.mark.parametrize("name", noisewright.learn.__all__)
+def test_every_name_of_learning_is_documented(name: str) -> None:
+    pages = "docs/reference/python.md", "docs/how-to/learn.md", "docs/concepts/learning.md"
+    value = getattr(noisewright.learn, name)
+    assert value.__doc__
+    if not isinstance(value, type):  # classes that functions return are told where these are
+        assert any(f"nw.learn.{name}" in text(page) for page in pages)
 
 
 def options(command: click.Command) -> set[str]:

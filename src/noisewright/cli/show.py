@@ -33,6 +33,8 @@ _WORDS = {
     "plans": "several plans under one budget",
     "release": "a release: answers that can be used again",
     "estimate": "estimates from people's reports",
+    "learning-plan": "a plan to learn or to refute a class of concepts without a curator",
+    "selection": "a selection under way, from people's randomised bits",
     **_SEARCHES,
 }
 
@@ -95,6 +97,7 @@ def _ledger(path: Path) -> dict[str, Any]:
 def _container(path: Path) -> dict[str, Any]:
     import noisewright as nw
     from noisewright import container
+    from noisewright.learn import LearningPlan, Selection
     from noisewright.planning.covariance import CovarianceRelease
     from noisewright.planning.pairs import PairsRelease
     from noisewright.planning.release import Release
@@ -109,6 +112,8 @@ def _container(path: Path) -> dict[str, Any]:
     content = nw.load(path)
     if isinstance(content, StreamRelease):
         return facts | _stream(content)
+    if isinstance(content, LearningPlan | Selection):
+        return facts | content.summary()
     if isinstance(content, CovarianceRelease | PairsRelease):
         return facts | {"people": content.people, **content.record()}
     assert not isinstance(content, RunningStream)

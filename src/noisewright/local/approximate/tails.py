@@ -58,9 +58,12 @@ class Tails:
 
     def failure(self, error: float, people: int) -> float:
         """A bound on the chance that any query is further than `error` from the truth."""
+        return float(sum(side.sum() for side in self.chances(error, people)))
+
+    def chances(self, error: float, people: int) -> tuple[FloatArray, FloatArray]:
+        """Bounds on the chances that each query is `error` above, and below, the truth."""
         up = self._exceed(error - self.over, self.above, people)
-        down = self._exceed(error - self.under, self.below, people)
-        return float(up.sum() + down.sum())
+        return up, self._exceed(error - self.under, self.below, people)
 
     def _exceed(self, room: FloatArray, reach: FloatArray, people: int) -> FloatArray:
         known = reach <= 0  # one number that never moves

@@ -1,0 +1,53 @@
+"""Learning, refutation, selection and statistical queries without a trusted curator.
+
+Concept classes are finite; a person holds a point and a label, or bits, and what leaves their
+device is private by itself. Every plan says how many people it takes before anybody is asked.
+"""
+
+from noisewright.learn.concept_classes import ConceptClass, concepts
+from noisewright.learn.correlational import CorrelationalLearner, correlational
+from noisewright.learn.learners import (
+    Hypothesis,
+    MonotoneConjunction,
+    MultiplicativeWeights,
+    Refuter,
+    Verdict,
+    labelled_cells,
+)
+from noisewright.learn.learning_plan import LearningPlan
+from noisewright.learn.make import plan
+from noisewright.learn.oracle import Oracle, Question, Respondents
+from noisewright.learn.outcomes import Learned, Outcome, Refutation
+from noisewright.learn.query_dimension import QueryDimension, sq_dimension
+from noisewright.learn.realizable import eta
+from noisewright.learn.selection import Selected, Selection, select, simulated
+from noisewright.learn.statistical import statistical_queries
+
+__all__ = [
+    "ConceptClass",
+    "CorrelationalLearner",
+    "Hypothesis",
+    "Learned",
+    "LearningPlan",
+    "MonotoneConjunction",
+    "MultiplicativeWeights",
+    "Oracle",
+    "Outcome",
+    "QueryDimension",
+    "Question",
+    "Refutation",
+    "Refuter",
+    "Respondents",
+    "Selected",
+    "Selection",
+    "Verdict",
+    "concepts",
+    "correlational",
+    "eta",
+    "labelled_cells",
+    "plan",
+    "select",
+    "simulated",
+    "sq_dimension",
+    "statistical_queries",
+]

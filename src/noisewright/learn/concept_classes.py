@@ -1,0 +1,272 @@
+"""Concept classes: finitely many ways to label finitely many points with −1 or +1.
+
+A class is a table with a row per concept and a column per point, from text, a matrix or predicates.
+A person holds a point and a label; the loss of a concept is the share of people whom it mislabels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.display import Shown
+from noisewright.errors import InvalidParameter, TooLarge, unknown_name
+from noisewright.workload.base import FloatArray
+
+Signs = npt.NDArray[np.int8]
+IntArray = npt.NDArray[np.int64]
+Predicate = Callable[[Any], object]
+
+MOST_ENTRIES = 2**25
+"""Largest table of concepts × points that is written out."""
+
+_MOST_POINTS = 2**20
+FORMS = "thresholds:128 intervals:128 parities:8 conjunctions:8 monotone-conjunctions:8"
+
+
+@dataclass(frozen=True, eq=False)
+class ConceptClass(Shown):
+    """Concepts as rows of −1 and +1, one column per point; `names` tell concepts to people.
+
+    `text` is the class's own text form, where it has one, and `points` what the columns stand for,
+    where that is not 0, 1, 2, …
+    """
+
+    table: Signs
+    names: tuple[str, ...]
+    text: str | None = None
+    points: tuple[Hashable, ...] | None = None
+
+    def __post_init__(self) -> None:
+        table = self.table
+        if table.ndim != 2 or 0 in table.shape:
+            rule = "must hold at least one concept and one point, a row per concept"
+            raise InvalidParameter("concepts", f"shape {table.shape}", rule)
+        if table.dtype != np.int8 or not (np.abs(table) == 1).all():
+            raise InvalidParameter("concepts", f"shape {table.shape}", "must label with −1 and +1")
+        if len(self.names) != len(table):
+            raise InvalidParameter("names", len(self.names), f"must be {len(table)}")
+        if self.points is not None and len(set(self.points)) != table.shape[1]:
+            raise InvalidParameter("points", len(self.points), "must be as many, all different")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("class", self.title),
+            ("concepts", f"{self.count:,}"),
+            ("points", f"{self.size:,}"),
+        ]
+
+    @property
+    def title(self) -> str:
+        """The text form, or what kind of thing it is."""
+        return self.text or "a class of its own"
+
+    @property
+    def count(self) -> int:
+        """How many concepts there are."""
+        return len(self.table)
+
+    @property
+    def size(self) -> int:
+        """How many points there are."""
+        return int(self.table.shape[1])
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The table as real numbers: q_c(a, b) = b·c(a) over points."""
+        return self.table.astype(np.float64)
+
+    def distinct(self) -> ConceptClass:
+        """The same class, with every concept once."""
+        _, first = np.unique(self.table, axis=0, return_index=True)
+        if len(first) == self.count:
+            return self
+        kept = np.sort(first)
+        return replace(self, table=self.table[kept], names=tuple(self.names[k] for k in kept))
+
+    @cached_property
+    def _places(self) -> dict[Hashable, int] | None:
+        return None if self.points is None else {p: k for k, p in enumerate(self.points)}
+
+    def columns(self, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
+        """The columns that points stand for; what a point is never appears in an error."""
+        if self._places is not None:
+            places = [self._places.get(point, -1) for point in np.asarray(points, object).ravel()]
+            found = np.array(places, dtype=np.int64)
+        else:
+            listed = np.asarray(points)
+            if listed.ndim != 1 or listed.dtype.kind not in "iu":
+                rule = "must be a list of whole numbers, the columns of the class"
+                raise InvalidParameter("points", f"{listed.dtype} {listed.shape}", rule)
+            found = listed.astype(np.int64)
+        if ((found < 0) | (found >= self.size)).any():
+            raise InvalidParameter("points", f"{len(found)} of them", "must all be of the class")
+        return found
+
+    def losses(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
+        """The share of people whom each concept mislabels; for tests and public data only."""
+        at, signs = self.columns(points), label_signs(labels)
+        if len(at) != len(signs) or not len(at):
+            raise InvalidParameter(
+                "labels", len(signs), f"must be one for each of {len(at)} points"
+            )
+        total = np.bincount(at, weights=signs, minlength=self.size)
+        return np.asarray((1 - self.matrix @ total / len(at)) / 2)
+
+
+Concepts: TypeAlias = "ConceptClass | str | npt.ArrayLike | Sequence[Predicate]"
+"""A class, its text form, a matrix of labels (±1 or booleans), or predicates over points."""
+
+
+def concepts(source: Concepts, points: Iterable[Hashable] | None = None) -> ConceptClass:
+    """A concept class from text, a matrix with a row per concept, or predicates over `points`.
+
+    A matrix holds −1 and +1, or booleans. A predicate is a function of a point, true for +1.
+    """
+    if isinstance(source, ConceptClass):
+        return source
+    if isinstance(source, str):
+        return _from_text(source)
+    listed = None if points is None else tuple(points)
+    if hasattr(source, "shape"):
+        return _from_matrix(np.asarray(source), listed)
+    given: list[Any] = list(source)  # type: ignore[arg-type]
+    if not given:
+        raise InvalidParameter("concepts", 0, "must not be empty", "give one concept at least")
+    if all(callable(each) for each in given):
+        return _from_predicates(given, listed)
+    return _from_matrix(np.asarray(given), listed)
+
+
+def label_signs(labels: npt.ArrayLike) -> Signs:
+    """Labels as −1 and +1; booleans stand for themselves. No label appears in an error."""
+    given = np.asarray(labels)
+    if given.ndim == 1 and given.dtype == np.bool_:
+        return np.where(given, 1, -1).astype(np.int8)
+    if given.ndim != 1 or given.dtype.kind not in "iuf" or not (np.abs(given) == 1).all():
+        shape = f"{given.dtype} {given.shape}"
+        raise InvalidParameter("labels", shape, "must be a list of −1 and +1, or of booleans")
+    return given.astype(np.int8)
+
+
+def _from_matrix(given: npt.NDArray[Any], points: tuple[Hashable, ...] | None) -> ConceptClass:
+    if given.ndim != 2 or 0 in given.shape:
+        raise InvalidParameter("concepts", f"shape {given.shape}", "must have a row per concept")
+    _check_entries(*given.shape)
+    if given.dtype == np.bool_:
+        table = np.where(given, 1, -1).astype(np.int8)
+    elif given.dtype.kind in "iuf" and (np.abs(given) == 1).all():
+        table = given.astype(np.int8)
+    else:
+        raise InvalidParameter("concepts", str(given.dtype), "must hold −1 and +1, or booleans")
+    return ConceptClass(table, tuple(f"concept {k}" for k in range(len(table))), points=points)
+
+
+def _from_predicates(
+    predicates: Sequence[Predicate], points: tuple[Hashable, ...] | None
+) -> ConceptClass:
+    if not points:
+        raise InvalidParameter("points", 0, "must be given with predicates", "list all of them")
+    _check_entries(len(predicates), len(points))
+    table = np.array([[bool(says(p)) for p in points] for says in predicates])
+    names = []
+    for k, says in enumerate(predicates):
+        name = getattr(says, "__name__", "")
+        names.append(name if name and name != "<lambda>" else f"concept {k}")
+    return ConceptClass(np.where(table, 1, -1).astype(np.int8), tuple(names), points=points)
+
+
+def _check_entries(rows: int, columns: int) -> None:
+    if rows * columns > MOST_ENTRIES:
+        raise TooLarge(
+            f"{rows:,} concepts on {columns:,} points are too many to be written out (limit "
+            f"{MOST_ENTRIES:,} labels); learn a smaller class, or ask statistical queries"
+        )
+
+
+def _from_text(text: str) -> ConceptClass:
+    kind, _, number = text.strip().partition(":")
+    if kind not in _KINDS:
+        raise unknown_name("concepts", kind, "is no class of concepts", _KINDS, "for example")
+    if not number.isascii() or not number.isdecimal() or not 1 <= int(number[:9]) <= _MOST_POINTS:
+        raise InvalidParameter("concepts", text, f"must end in a count, as in {FORMS}")
+    true, names = _KINDS[kind](int(number))
+    table = np.where(true, 1, -1).astype(np.int8)
+    return ConceptClass(table, names, text=f"{kind}:{int(number)}")
+
+
+_Listed = tuple[npt.NDArray[np.bool_], tuple[str, ...]]
+
+
+def _thresholds(n: int) -> _Listed:
+    """+1 below each of n + 1 thresholds."""
+    _check_entries(n + 1, n)
+    true = np.arange(n) < np.arange(n + 1)[:, None]
+    return true, tuple(f"point < {t}" for t in range(n + 1))
+
+
+def _intervals(n: int) -> _Listed:
+    """+1 inside each interval, and the empty one."""
+    _check_entries(n * (n + 1) // 2 + 1, n)
+    first, last = np.triu_indices(n)
+    at = np.arange(n)
+    true = (at >= first[:, None]) & (at <= last[:, None])
+    names = [f"{a} <= point <= {b}" for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+    return np.vstack([np.zeros((1, n), bool), true]), ("nowhere", *names)
+
+
+def _bits(d: int) -> npt.NDArray[np.int64]:
+    """All points of {0,1}^d, the first bit the most significant; a row per point."""
+    if d > 20:
+        raise TooLarge(f"{d} bits have 2^{d} points; the limit is 20")
+    return np.arange(2**d)[:, None] >> np.arange(d - 1, -1, -1) & 1
+
+
+def _parities(d: int) -> _Listed:
+    """+1 where an odd number of chosen bits is set."""
+    _check_entries(2 ** min(d, 40), 2 ** min(d, 40))
+    bits = _bits(d)
+    names = [_joined(row, " xor ", "never") for row in bits]
+    return (bits @ bits.T % 2).astype(bool), tuple(names)
+
+
+def _monotone(d: int) -> _Listed:
+    """+1 where all chosen bits are set."""
+    _check_entries(2 ** min(d, 40), 2 ** min(d, 40))
+    bits = _bits(d)
+    names = [_joined(row, " and ", "always") for row in bits]
+    return (bits @ (1 - bits.T)) == 0, tuple(names)
+
+
+def _conjunctions(d: int) -> _Listed:
+    """+1 where every chosen bit is set, or not set, as chosen."""
+    _check_entries(3 ** min(d, 30), 2 ** min(d, 40))
+    bits = _bits(d)
+    wanted = np.array(list(product((0, 1, -1), repeat=d)))
+    missed = (wanted == 1).astype(np.int64) @ (1 - bits.T)
+    missed += (wanted == -1).astype(np.int64) @ bits.T
+    signs = {1: "bit {}", -1: "not bit {}"}
+    names = [
+        " and ".join(signs[w].format(k + 1) for k, w in enumerate(row) if w) or "always"
+        for row in wanted.tolist()
+    ]
+    return missed == 0, tuple(names)
+
+
+def _joined(chosen: IntArray, word: str, none: str) -> str:
+    return word.join(f"bit {k + 1}" for k in np.flatnonzero(chosen)) or none
+
+
+_KINDS: dict[str, Callable[[int], _Listed]] = {
+    "thresholds": _thresholds,
+    "intervals": _intervals,
+    "parities": _parities,
+    "conjunctions": _conjunctions,
+    "monotone-conjunctions": _monotone,
+}

@@ -1,0 +1,129 @@
+"""Planning what is learnt: the matrix that is estimated for each task, and the report it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge, unknown_name
+from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
+from noisewright.learn.learning_plan import AgnosticPlan, LearningPlan, RefutationPlan
+from noisewright.learn.realizable import eta
+from noisewright.learn.realizable_plan import RealizablePlan, RealizableRefutationPlan
+from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
+from noisewright.local.approximate.max_error import plan_answers
+from noisewright.local.fixedpoint import check_epsilon
+from noisewright.norm.approximate import approximate_norm
+from noisewright.norm.boxes import BoxedNorm
+from noisewright.norm.factorize import factorize
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.rounding import probability
+from noisewright.workload.base import FloatArray
+
+TASKS = ("agnostic", "realizable", "refute", "refute-realizable")
+_SHARES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75)
+"""Of the largest tolerance of penalties, what is tried."""
+
+_SEARCH_GAP, _FINAL_GAP = 2e-2, 2e-3
+
+
+def plan(
+    source: Concepts,
+    privacy: Privacy,
+    *,
+    task: str = "agnostic",
+    alpha: float = 0.1,
+    beta: float = 0.05,
+    loss: bool = True,
+    theta: float | None = None,
+    points: Iterable[Hashable] | None = None,
+) -> LearningPlan:
+    """Plan how a class is learnt or refuted from one ε-private report of each person.
+
+    "agnostic" finds a concept whose loss is within `alpha` of the best, with its loss to ±alpha/2
+    or, with `loss=False`, without it from fewer people. "refute" tells whether the best loss is at
+    most `theta` (½ − alpha unless given: all labels random) or above theta + alpha. "realizable"
+    finds a concept of loss at most `alpha` where some concept labels everybody rightly, and
+    "refute-realizable" tells whether one does or all have a loss above alpha. Each holds with
+    probability 1 − `beta`; `.people` is how many it takes, before anything is collected.
+    """
+    if task not in TASKS:
+        raise unknown_name("task", task, "is no task", TASKS)
+    if privacy.kind != "pure" or privacy.epsilon is None:
+        raise InvalidParameter("privacy", privacy.kind, "must be pure: an epsilon alone")
+    epsilon = check_epsilon(privacy.epsilon)
+    probability("alpha", alpha, "try 0.1")
+    probability("beta", beta, "try 0.05")
+    given = concepts(source, points).distinct()
+    known = {"alpha": float(alpha), "beta": float(beta), "epsilon": epsilon}
+    if task == "agnostic":
+        return _agnostic(given, loss, **known)
+    if task == "refute":
+        at = 0.5 - alpha if theta is None else theta
+        answers = _answers(given.matrix, **known)
+        return RefutationPlan(concepts=given, answers=answers, theta=at, **known)
+    kind = RealizablePlan if task == "realizable" else RealizableRefutationPlan
+    if given.count == 1 and task == "realizable":
+        return kind(concepts=given, answers=None, shifts=np.zeros(1), **known)
+    penalties, shifts = _penalties(given, epsilon, alpha)
+    return kind(concepts=given, answers=penalties, shifts=shifts, **known)
+
+
+def _agnostic(given: ConceptClass, loss: bool, **known: float) -> AgnosticPlan:
+    """Without a loss, with the common part of all concepts or as they are: the fewer people."""
+    nothing = np.zeros(given.size)
+    if given.count == 1 and not loss:
+        return AgnosticPlan(concepts=given, answers=None, loss=False, subtracted=nothing, **known)
+    options = [nothing] if loss else [nothing, common_part(given, known["alpha"] / 4)]
+    plans = []
+    for f in options:
+        empty = AgnosticPlan(concepts=given, answers=None, loss=loss, subtracted=f, **known)
+        plans.append(replace(empty, answers=_answers(empty.correlations, **known)))
+        if len(empty.correlations) < given.count:
+            break  # of two concepts the difference, from which nothing is left to subtract
+    return min(plans, key=lambda each: each.people)
+
+
+def _answers(matrix: FloatArray, epsilon: float, alpha: float, beta: float) -> LinearAnswers:
+    answers = plan_answers(matrix, epsilon, alpha, beta, signed=True)
+    return LinearAnswers(answers.strategy, answers.targets)
+
+
+def common_part(given: ConceptClass, entrywise: float) -> FloatArray:
+    """f for which γ2(W_C − 1fᵀ, α) is least; for classes too large for that, the mean concept.
+
+    Transposed it is γ̂2, the norm with a free shift of every row.
+    """
+    try:
+        norm = approximate_norm(given.matrix.T, entrywise, shift=True, tolerance=_SEARCH_GAP)
+    except TooLarge:
+        mean = given.matrix.mean(axis=0)
+        better = _size(given.matrix - mean) < _size(given.matrix)
+        return mean if better else np.zeros(given.size)
+    return np.asarray(-norm.shifts)
+
+
+def _size(matrix: FloatArray) -> float:
+    return factorize(matrix, inf, tolerance=_SEARCH_GAP).value if matrix.any() else 0.0
+
+
+def _penalties(
+    given: ConceptClass, epsilon: float, alpha: float
+) -> tuple[LinearAnswers, FloatArray]:
+    """Answers of η's matrix at the tolerance that needs the fewest people, and its shifts.
+
+    People grow with (η(C, a)/(α(1 + a) − 2a))².
+    """
+    largest = alpha / (2 - alpha)
+    costs: dict[float, float] = {}
+    for share in _SHARES:
+        a = share * largest
+        costs[a] = eta(given, a, tolerance=_SEARCH_GAP).value / (alpha * (1 + a) - 2 * a)
+        if costs[a] > 1.1 * min(costs.values()):
+            break
+    norm: BoxedNorm = eta(given, min(costs, key=costs.__getitem__), tolerance=_FINAL_GAP)
+    columns = norm.factorization.strategy.dense()
+    return fitted_answers(norm.approximation, columns, epsilon), norm.shifts

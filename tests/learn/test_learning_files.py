@@ -1,0 +1,145 @@
+"""Files of learning plans and selections come back whole, and cannot promise what is false."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import noisewright as nw
+from noisewright import container
+from noisewright.cli.show import description
+from noisewright.errors import NoisewrightError
+from noisewright.learn.learning_files import LearningFile
+from noisewright.learn.selection import SelectionFile
+
+PRIVACY = nw.Privacy(epsilon=1)
+
+
+@pytest.mark.parametrize("task", ["agnostic", "realizable", "refute", "refute-realizable"])
+def test_plans_come_back_with_the_same_figures(task: str, tmp_path: Path) -> None:
+    plan = nw.learn.plan("thresholds:4", PRIVACY, task=task, alpha=0.3)
+    plan.save(tmp_path / "p.nw")
+    again = nw.load(tmp_path / "p.nw")
+    assert again.summary() == plan.summary()
+    assert again.client.format.name == plan.client.format.name
+    reports = plan.randomize([0, 1, 2, 3] * 50, [1, 1, -1, -1] * 50)
+    assert repr(again.decide(reports)) == repr(plan.decide(reports))
+    shown = description(tmp_path / "p.nw")
+    assert (shown["kind"], shown["people"]) == ("learning-plan", plan.people)
+
+
+def test_classes_of_ones_own_are_kept_with_their_points(tmp_path: Path) -> None:
+    given = nw.learn.concepts([lambda x: x > "b", lambda x: x == "a"], points=["a", "b", "c"])
+    plan = nw.learn.plan(given, PRIVACY, alpha=0.4, loss=False)
+    plan.save(tmp_path / "p.nw")
+    again = nw.load(tmp_path / "p.nw")
+    assert again.concepts.points == ("a", "b", "c")
+    assert again.cells(["c"], [-1]).tolist() == [5]
+    odd = nw.learn.plan(nw.learn.concepts([lambda x: x[0] > 1], points=[(1,), (2,)]), PRIVACY)
+    with pytest.raises(NoisewrightError, match="cannot be kept"):
+        odd.save(tmp_path / "q.nw")
+
+
+def _edited(path: Path, kind: type, arrays: dict[str, Any], **fields: Any) -> Path:
+    header, held = container.read(path, kind)
+    container.write(path, msgspec.structs.replace(header, **fields), {**held, **arrays})
+    return path
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    nw.learn.plan("thresholds:4", PRIVACY, alpha=0.3).save(tmp_path / "p.nw")
+    return tmp_path / "p.nw"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"epsilon": 0.5},
+        {"epsilon": 2.0},
+        {"task": "omniscient"},
+        {"task": "realizable"},
+        {"task": "refute"},
+        {"alpha": 0.0},
+        {"beta": 2.0},
+        {"text": "thresholds:5"},
+        {"text": "parities:9999999999"},
+        {"text": None},
+        {"strategy": None},
+        {"strategy": {"kind": "codebook", "epsilon": 0.1}},
+        {"strategy": {}},
+    ],
+    ids=str,
+)
+def test_headers_that_say_something_false_are_refused(stored: Path, fields: Any) -> None:
+    with pytest.raises(NoisewrightError):
+        nw.load(_edited(stored, LearningFile, {}, **fields))
+
+
+def test_matrices_of_a_file_count_for_what_they_are(stored: Path) -> None:
+    """A matrix far from the class's own has a bias, and the people needed say so."""
+    honest = nw.load(stored)
+    _, held = container.read(stored, LearningFile)
+    nearer = nw.load(_edited(stored, LearningFile, {"targets": held["targets"] * 0.9}))
+    assert nearer.tails.bias.max() > honest.tails.bias.max()
+    assert nearer.people != honest.people
+    for targets in (
+        held["targets"] * 0.1,  # no number of people mends it
+        held["targets"][:, ::-1][:3].copy(),
+        np.full_like(held["targets"], np.nan),
+        np.abs(held["targets"]) + np.arange(8),  # out of the clients' reach
+        held["targets"].astype(np.float32),
+    ):
+        with pytest.raises(NoisewrightError):
+            nw.load(_edited(stored, LearningFile, {"targets": targets}))
+
+
+def test_losses_do_not_follow_from_differences(stored: Path) -> None:
+    with pytest.raises(NoisewrightError, match="loss"):
+        nw.load(_edited(stored, LearningFile, {"subtracted": np.ones(4)}))
+
+
+def test_selections_go_on_where_they_were_kept(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    means = np.array([0.1, 0.2, 0.9, 0.5])
+    for protocol in ("non-interactive", "elimination", "bandit"):
+        selection = nw.learn.select(4, nw.Privacy(6.0), alpha=0.5, protocol=protocol)
+        for _ in range(40):
+            at = selection.ask_many(7)
+            selection.tell(rng.random(len(at)) < means[at])
+            selection.save(tmp_path / "s.nw")
+            again = nw.load(tmp_path / "s.nw")
+            assert again.summary() == selection.summary()
+            assert repr(again.result()) == repr(selection.result())
+            if selection.finished:
+                break
+            assert again.ask_many(5).tolist() == selection.ask_many(5).tolist()
+        assert description(tmp_path / "s.nw")["answers"] == selection.asked
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"coordinates": 0},
+        {"coordinates": 10**9},
+        {"epsilon": -1.0},
+        {"alpha": 0.0},
+        {"beta": 1.0},
+        {"protocol": "guess"},
+        {"protocol": "bandit"},
+        {"answers": 10**9},
+        {"answers": 100},
+        {"protocol": "bandit", "picked": [-1]},
+    ],
+    ids=str,
+)
+def test_files_of_selections_that_cannot_be_are_refused(tmp_path: Path, fields: Any) -> None:
+    selection = nw.learn.select(4, nw.Privacy(6.0), alpha=0.5)
+    selection.tell([1, 0, 1])
+    selection.save(tmp_path / "s.nw")
+    with pytest.raises(NoisewrightError):
+        nw.load(_edited(tmp_path / "s.nw", SelectionFile, {}, **fields))

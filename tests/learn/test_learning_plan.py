@@ -1,0 +1,251 @@
+"""Learning and refutation: exact expectations, promises kept in simulation, and honest warnings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import noisewright as nw
+from learn.simulated_people import aggregate_of, decided, labelled, losses
+from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.learn import Learned, LearningPlan, Refutation
+from noisewright.learn.learning_plan import AgnosticPlan
+from noisewright.learn.realizable_plan import RealizablePlan
+from noisewright.local.reports.aggregate import Aggregate
+
+PRIVACY = nw.Privacy(epsilon=1)
+RUNS = 60
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[str, LearningPlan]:
+    tasks = ("agnostic", "realizable", "refute", "refute-realizable")
+    made = {t: nw.learn.plan("thresholds:8", PRIVACY, task=t, alpha=0.2) for t in tasks}
+    made["without"] = nw.learn.plan("thresholds:8", PRIVACY, alpha=0.2, loss=False)
+    return made
+
+
+def test_promises_are_recomputed_from_what_clients_run(plans: dict[str, LearningPlan]) -> None:
+    for plan in plans.values():
+        assert plan.privacy.epsilon == 1
+        assert plan.privacy.delta is None
+        chances = plan.answers.strategy.dense()
+        assert (chances.max(axis=1) / chances.min(axis=1)).max() <= np.e * (1 + 1e-12)
+
+
+def test_estimates_are_what_tails_say_on_average_over_all_reports(
+    plans: dict[str, LearningPlan],
+) -> None:
+    """Every report, weighted by its exact chance, for every labelled point."""
+    for plan in plans.values():
+        answers = plan.answers
+        chances = answers.strategy.dense()
+        eye = np.eye(len(chances), dtype=np.int64)
+        told = np.array([answers.targets @ answers.strategy.estimate(row, 1) for row in eye])
+        mean = told.T @ chances
+        assert np.abs(mean - answers.targets).max() < 1e-9
+        spread = np.einsum("oc,ou->cu", told**2, chances) - mean**2
+        assert (spread.max(axis=1) <= answers.tails.variance * (1 + 1e-9)).all()
+
+
+def test_biases_are_exactly_the_distance_to_the_class(plans: dict[str, LearningPlan]) -> None:
+    plan = plans["agnostic"]
+    w = plan.concepts.matrix
+    away = plan.answers.targets - np.hstack([w, -w])
+    assert plan.tails.bias == pytest.approx(np.abs(away).max(axis=1))
+
+
+def _worst_people(plan: LearningPlan, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    marginal = rng.dirichlet(np.ones(plan.concepts.size))
+    concept = plan.concepts.table[rng.integers(plan.concepts.count)]
+    return labelled(marginal, concept, 0.15)
+
+
+@pytest.mark.parametrize("name", ["agnostic", "without"])
+def test_agnostic_promises_hold_at_the_people_planned(
+    plans: dict[str, LearningPlan], name: str
+) -> None:
+    """β = .05: of 60 runs more than 10 fail with chance below 4e-4 even were the bound met."""
+    plan, rng, missed = plans[name], np.random.default_rng(3), 0
+    for run in range(RUNS):
+        people = _worst_people(plan, run)
+        truth = losses(plan.concepts.table, people)
+        outcome = decided(plan, people, plan.people, rng)
+        assert isinstance(outcome, Learned)
+        assert outcome.warning is None
+        assert outcome.alpha <= plan.alpha
+        bad = truth[outcome.concept] > truth.min() + plan.alpha
+        if outcome.interval is not None:
+            low, high = outcome.interval
+            bad |= not low <= truth[outcome.concept] <= high
+        missed += bad
+    assert missed <= 10
+    assert (outcome.loss is None) == (name == "without")
+
+
+@pytest.mark.parametrize("name", ["refute", "refute-realizable"])
+def test_both_errors_of_a_refutation_are_below_beta(
+    plans: dict[str, LearningPlan], name: str
+) -> None:
+    """Each of two counts of 60 exceeds 10 with chance below 4e-4 were β = .05 met exactly."""
+    plan, rng = plans[name], np.random.default_rng(5)
+    n = plan.concepts.size
+    uniform = np.full(n, 1 / n)
+    fitting = labelled(uniform, plan.concepts.table[4])
+    if name == "refute":  # a loss of exactly θ, against labels that nothing predicts
+        fitting = labelled(uniform, plan.concepts.table[4], plan.theta)
+        against = np.full(2 * n, 0.5 / n)
+    else:  # alternating labels mislabel at least α wherever one looks
+        against = labelled(uniform, np.array([1, -1] * (n // 2)))
+    floor = losses(plan.concepts.table, against).min()
+    assert floor >= (plan.theta if name == "refute" else 0.0) + plan.alpha
+    said = [decided(plan, people, plan.people, rng).fits for people in RUNS * [fitting, against]]
+    assert sum(said[1::2]) <= 10
+    assert RUNS - sum(said[::2]) <= 10
+
+
+def test_realizable_learning_finds_a_concept_within_alpha(plans: dict[str, LearningPlan]) -> None:
+    """As above: 60 runs, false alarm below 4e-4."""
+    plan, rng, missed = plans["realizable"], np.random.default_rng(7), 0
+    for run in range(RUNS):
+        marginal = np.random.default_rng(run).dirichlet(np.ones(8))
+        people = labelled(marginal, plan.concepts.table[run % plan.concepts.count])
+        outcome = decided(plan, people, plan.people, rng)
+        wrong = losses(plan.concepts.table, people)[outcome.concept] > plan.alpha
+        missed += wrong or outcome.alpha is None
+    assert missed <= 10
+
+
+def test_the_decision_rule_guarantees_the_loss_that_it_states() -> None:
+    """No distribution whose penalty is at most a + e₁ + e₂ has a loss above α: by linear bounds."""
+    plan = nw.learn.plan("parities:2", PRIVACY, task="realizable", alpha=0.2)
+    assert isinstance(plan, RealizablePlan)
+    a, m = plan.limits
+    penalties = plan.answers.targets - plan.shifts[:, None]
+    rng = np.random.default_rng(0)
+    for people in rng.dirichlet(np.full(8, 0.3), 500):
+        loss = losses(plan.concepts.table, people)
+        values = penalties @ people
+        assert (values >= loss * (m + a) - a - 1e-12).all()
+        assert (loss[values <= a + plan.room(0.2)] <= 0.2 + 1e-12).all()
+
+
+def test_contradictory_labels_are_refuted_and_not_an_error(plans: dict[str, LearningPlan]) -> None:
+    plan, rng = plans["realizable"], np.random.default_rng(1)
+    people = np.full(16, 1 / 16)  # every point with both labels
+    outcome = decided(plan, people, plan.people, rng)
+    assert outcome.alpha is None
+    assert "no concept labels everybody rightly" in outcome.warning
+    assert not decided(plans["refute-realizable"], people, plan.people, rng).fits
+
+
+def test_fewer_people_than_planned_are_told_what_still_holds(
+    plans: dict[str, LearningPlan],
+) -> None:
+    rng = np.random.default_rng(2)
+    for plan in plans.values():
+        people = labelled(np.full(8, 1 / 8), plan.concepts.table[2])
+        half = decided(plan, people, plan.people // 2, rng)
+        assert f"{plan.people:,} are needed" in half.warning
+        assert half.alpha is None or half.alpha > plan.alpha
+        assert half.alpha is None or plan.proves(half.alpha, plan.people // 2)
+        few = decided(plan, people, 1, rng)
+        assert few.alpha is None
+        assert "nothing is proven" in few.warning
+        assert decided(plan, people, 4 * plan.people, rng).alpha < plan.alpha
+
+
+def test_people_are_the_fewest_that_are_proven(plans: dict[str, LearningPlan]) -> None:
+    for plan in plans.values():
+        assert plan.proves(plan.alpha, plan.people)
+        assert not plan.proves(plan.alpha, plan.people - 1)
+
+
+def test_one_concept_is_learnt_from_nobody() -> None:
+    for task, loss in (("agnostic", False), ("realizable", True)):
+        plan = nw.learn.plan(np.ones((3, 4)), PRIVACY, task=task, loss=loss)
+        assert plan.people == 0
+        assert plan.decide().concept == 0
+        with pytest.raises(InvalidParameter, match="nobody needs to be asked"):
+            plan.randomize([0], [1])
+    told = nw.learn.plan(np.ones((1, 4)), PRIVACY, alpha=0.3)
+    assert told.people > 0
+    outcome = decided(told, np.repeat([0.25, 0.0], 4), 10**6, np.random.default_rng(0))
+    assert outcome.interval[0] == 0.0
+
+
+def test_two_concepts_that_differ_at_one_point_need_fewer_people_without_their_losses() -> None:
+    table = np.ones((2, 16))
+    table[1, 3] = -1
+    with_loss, without = (nw.learn.plan(table, PRIVACY, loss=loss) for loss in (True, False))
+    assert isinstance(without, AgnosticPlan)
+    assert without.answers.queries == 1
+    assert with_loss.people > 2.5 * without.people
+    rng, missed = np.random.default_rng(4), 0
+    for run in range(RUNS):  # a loss that differs by just above α: false alarm below 4e-4
+        right = run % 2
+        people = np.zeros(32)
+        people[[0, 3 if right == 0 else 19]] = 0.9 - 1e-6, 0.1 + 1e-6
+        missed += decided(without, people, without.people, rng).concept != right
+    assert missed <= 10
+
+
+def test_reports_are_those_of_the_ordinary_client_and_aggregates_add(
+    plans: dict[str, LearningPlan],
+) -> None:
+    plan = plans["agnostic"]
+    points, labels = [0, 7, 3, 3], [1, -1, 1, -1]
+    cells = plan.cells(points, labels)
+    assert cells.tolist() == [0, 15, 3, 11]
+    sent = [plan.client.randomize(int(cell)) for cell in cells]
+    both = plan.aggregate(sent[:2]).merge(plan.aggregate(sent[2:]))
+    assert both.people == 4
+    assert plan.decide(both).people == 4
+    again = Aggregate.from_bytes(both.to_bytes(), plan.answers.format)
+    assert plan.decide(again).concept == plan.decide(sent).concept
+    reports = plan.randomize(points, labels)
+    assert plan.decide(reports).people == 4
+    with pytest.raises(NoisewrightError):
+        plan.decide([])
+
+
+def test_another_theta_needs_no_other_plan(plans: dict[str, LearningPlan]) -> None:
+    plan, rng = plans["refute"], np.random.default_rng(6)
+    people = labelled(np.full(8, 1 / 8), plan.concepts.table[4], 0.15)
+    collected = aggregate_of(plan, people, 20 * plan.people, rng)
+    assert [plan.decide(collected, theta=theta).fits for theta in (0.0, 0.15, 0.5)] == [
+        False,
+        True,
+        True,
+    ]
+    assert isinstance(plan.decide(collected), Refutation)
+    with pytest.raises(InvalidParameter, match="theta"):
+        plan.decide(collected, theta=1.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"task": "learn"}, "task"),
+        ({"alpha": 0}, "alpha"),
+        ({"alpha": 1.5}, "alpha"),
+        ({"beta": 0}, "beta"),
+        ({"privacy": nw.Privacy(rho=1.0)}, "privacy"),
+        ({"privacy": nw.Privacy(1.0, 1e-9)}, "privacy"),
+        ({"source": []}, "concepts"),
+        ({"theta": 2.0, "task": "refute"}, "theta"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused_by_name(changes: dict[str, object], name: str) -> None:
+    call = {"source": "thresholds:3", "privacy": PRIVACY, **changes}
+    with pytest.raises(NoisewrightError, match=name):
+        nw.learn.plan(**call)
+
+
+def test_points_and_labels_that_do_not_fit_are_refused(plans: dict[str, LearningPlan]) -> None:
+    plan = plans["agnostic"]
+    for points, labels in (([0, 1], [1]), ([8], [1]), ([-1], [1]), ([0], [0]), ([0.5], [1])):
+        with pytest.raises(InvalidParameter):
+            plan.randomize(points, labels)

@@ -1,0 +1,166 @@
+"""Selection: what is proven, what is asked, and that each protocol keeps its promise."""
+
+from __future__ import annotations
+
+from math import log, tanh
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import noisewright as nw
+from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.learn.protocols import Bandit, Contest, Elimination, NonInteractive, Runs
+from noisewright.learn.selection import needs
+
+ONE = nw.Privacy(epsilon=1)
+
+
+def test_people_are_those_of_the_bounds() -> None:
+    contest = Contest(200, 1.0, 0.1, 0.05)
+    t = tanh(0.5)
+    assert contest.slope == pytest.approx(t, rel=1e-12)
+    each = log(199 / 0.05) / (t * 0.1) ** 2
+    assert needs(contest)["non-interactive"] == pytest.approx(200 * each, rel=1e-3)
+    assert needs(contest)["elimination"] < 1.05 * needs(contest)["non-interactive"]
+    runs = Runs.best(contest)
+    assert runs.people == needs(contest)["bandit"] > 10**9
+    one_run = (25 / (t * 0.1 * 0.05)) ** 2 * 200
+    assert runs.people < one_run  # repeating is cheaper than one long run
+    assert nw.learn.select(200, ONE).protocol == "non-interactive"
+
+
+def test_the_bound_holds_for_the_exact_law_of_two_coordinates() -> None:
+    """Pr[the worse leads or ties], by summing binomials, for several truths."""
+    contest = Contest(2, 1.0, 0.3, 0.1)
+    each = contest.people_each(0.3, 0.1)
+    for best in (0.3, 0.5, 0.8, 1.0):
+        high, low = ((1 - contest.slope) / 2 + contest.slope * m for m in (best, best - 0.3))
+        counts = np.arange(each + 1)
+        loses = binom.pmf(counts, each, low) @ binom.cdf(counts, each, high)
+        assert loses <= 0.1
+
+
+@pytest.mark.parametrize("protocol", ["non-interactive", "elimination"])
+@pytest.mark.parametrize("instance", ["one good", "all equal", "two close"])
+def test_failures_are_rarer_than_promised(protocol: str, instance: str) -> None:
+    """β = .05 and 200 runs: more than 22 fail with chance below 3e-4 even were it met exactly."""
+    means = np.full(30, 0.4)
+    means[7] += {"one good": 0.1501, "all equal": 0.0, "two close": 0.2}[instance]
+    means[11] += {"one good": 0.0, "all equal": 0.0, "two close": 0.19}[instance]
+    selection = nw.learn.select(30, ONE, alpha=0.15, protocol=protocol)
+    people, missed = nw.learn.simulated(selection, means, 200, np.random.default_rng(1))
+    assert missed * 200 <= 22
+    assert people <= selection.people
+
+
+def test_elimination_ends_early_where_one_is_far_better() -> None:
+    means = np.full(50, 0.2)
+    means[3] = 0.9
+    selection = nw.learn.select(50, ONE, protocol="elimination")
+    people, missed = nw.learn.simulated(selection, means, 40, np.random.default_rng(2))
+    assert missed == 0
+    assert people < selection.people / 5
+
+
+def test_checkpoints_spend_no_more_than_beta() -> None:
+    """Every coordinate's chance of being ahead by the radius, from Hoeffding, adds up to β."""
+    contest = Contest(20, 0.7, 0.2, 0.05)
+    listed = Elimination(contest).checkpoints
+    chances = [19 * np.exp(-n * (contest.slope * w) ** 2) for n, w in listed]
+    assert sum(chances) <= 0.05 * (1 + 1e-9)
+    assert [n for n, _ in listed] == sorted({n for n, _ in listed})
+    assert listed[-1][1] == 0.2
+
+
+def test_answers_one_by_one_and_in_bulk_are_the_same() -> None:
+    rng = np.random.default_rng(3)
+    bits = rng.random(5000) < 0.5
+    for protocol in ("non-interactive", "elimination"):
+        one, many = (nw.learn.select(6, ONE, alpha=0.4, protocol=protocol) for _ in range(2))
+        used = 0
+        while not many.finished:
+            count = len(many.ask_many(97))
+            many.tell(bits[used : used + count])
+            used += count
+        for bit in bits[:used]:
+            assert one.ask() in range(6)
+            one.tell(bit)
+        assert one.finished
+        assert repr(one.result()) == repr(many.result())
+
+
+def test_the_bandit_finds_the_good_arm_and_compares() -> None:
+    """A short horizon in place of the proven one, which no simulation reaches."""
+    contest = Contest(5, 3.0, 0.4, 0.2)
+    rng, runs = np.random.default_rng(4), Runs(3, 300, 0.3, 80)
+    means = np.array([0.2, 0.1, 0.9, 0.3, 0.2])
+    chances = (1 - contest.slope) / 2 + contest.slope * means
+    hits = 0
+    for _ in range(10):
+        state = Bandit(contest, rng.integers(100, 300, 3).tolist(), runs)
+        asked = 0
+        while (block := state.block()) is not None:
+            state.learn(block, rng.binomial(block.repeats, chances[block.coordinates]))
+            asked += block.people
+        assert asked <= runs.people
+        hits += state.choice == 2
+    assert hits >= 9  # each fails with chance below a hundredth: false alarm below 5e-3
+
+
+def test_results_before_the_end_say_what_is_proven() -> None:
+    rng = np.random.default_rng(5)
+    selection = nw.learn.select(4, ONE, alpha=0.2)
+    assert isinstance(selection._state, NonInteractive)
+    assert selection.result().alpha is None
+    selection.tell(rng.random(3 * selection.people // 4) < 0.5)
+    partial = selection.result()
+    assert 0.2 < partial.alpha < 1
+    assert f"{selection.people:,} are needed" in partial.warning
+    selection.tell(rng.random(selection.people - selection.asked) < 0.5)
+    assert selection.finished
+    assert selection.result().alpha <= 0.2
+    assert selection.result().warning is None
+    with pytest.raises(InvalidParameter, match="asks nobody"):
+        selection.ask()
+    with pytest.raises(InvalidParameter, match="more than"):
+        selection.tell([1])
+
+
+def test_devices_answer_with_exactly_the_odds_promised() -> None:
+    selection = nw.learn.select(3, ONE)
+    assert selection.privacy.epsilon == 1
+    chances = selection.contest.response.dense()
+    assert chances.max() / chances.min() <= np.e * (1 + 1e-12)
+    told = selection.randomize(np.ones(40_000, dtype=bool))
+    # 6 standard errors of the mean: false alarm below 1e-8
+    assert abs(told.mean() - chances.max()) < 6 * 0.5 / 200
+    assert len(selection.client.randomize(1)) > 0
+
+
+def test_one_coordinate_needs_nobody() -> None:
+    selection = nw.learn.select(1, ONE)
+    assert (selection.people, selection.finished) == (0, True)
+    assert (selection.result().coordinate, selection.result().alpha) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"coordinates": 0},
+        {"coordinates": 2.5},
+        {"alpha": 0},
+        {"alpha": 2},
+        {"beta": 0},
+        {"protocol": "luck"},
+        {"privacy": nw.Privacy(1.0, 1e-9)},
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(NoisewrightError):
+        nw.learn.select(**{"coordinates": 5, "privacy": ONE, **changes})
+    selection = nw.learn.select(5, ONE)
+    for bits in ([2], [0.5], [[1]], ["1"]):
+        with pytest.raises(NoisewrightError):
+            selection.tell(bits)
