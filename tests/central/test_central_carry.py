@@ -263,36 +263,6 @@ def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -
     assert heavy.spend.promise().epsilon <= 1
 
 
-COVERED = ("prefix:9", "marginals:2^3:2", "identity:3")
-
-
-def coverage(text: str, epsilon: float, releases: int) -> tuple[float, float]:
-    """The least share of releases whose intervals hold, of one answer and of all at once."""
-    plan = nw.plan(text, nw.Privacy(epsilon=epsilon), mechanism="carry")
-    forecast, source = plan.forecast(), SeededSource(4)
-    counts = plan.counts(np.zeros(plan.workload.size, dtype=np.int64))
-    drawn = (plan.method.measure(counts, source) for _ in range(releases))
-    errors = np.abs([plan.noisy(values) for values in drawn])
-    each = (errors <= forecast.halfwidth * (1 + 1e-9)).mean(axis=0).min()
-    return float(each), float((errors <= forecast.simultaneous_halfwidth).all(axis=1).mean())
-
-
-@pytest.mark.parametrize("text", COVERED)
-@pytest.mark.parametrize("epsilon", [0.5, 2.2])
-def test_intervals_hold_at_their_level(text: str, epsilon: float) -> None:
-    """600 releases: four deviations of a share of 0.95, over at most 12 answers a case."""
-    each, together = coverage(text, epsilon, 600)
-    assert min(each, together) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 600)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", [*COVERED, "prefix:64", "ranges:12"])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.2, 3.0])
-def test_intervals_hold_over_5000_releases(text: str, epsilon: float) -> None:
-    each, together = coverage(text, epsilon, 5000)
-    assert min(each, together) > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 5000)
-
-
 def test_what_is_proved_of_tails_is_above_what_is_drawn() -> None:
     plan = nw.plan("prefix:6", PURE, mechanism="carry")
     errors = np.abs(plan.accuracy.draw(200_000, np.random.default_rng(2))) / plan.accuracy.std
@@ -348,15 +318,7 @@ def test_replaced_people_have_the_errors_stated_and_their_number_exactly(
         replace(free.method, closed=True)
 
 
-def test_intervals_of_replaced_people_hold() -> None:
+def test_what_is_proved_of_replaced_people_is_above_what_is_drawn() -> None:
     plan = nw.plan("prefix:6", REPLACED, mechanism="carry")
-    forecast, source = plan.forecast(), SeededSource(9)
-    counts = plan.counts(np.zeros(6, dtype=np.int64))
-    drawn = (plan.method.measure(counts, source) for _ in range(500))
-    errors = np.abs([plan.noisy(values) for values in drawn])
-    assert (errors <= forecast.halfwidth + 1e-9).mean(axis=0).min() > 0.95 - 4 * np.sqrt(
-        0.0475 / 500
-    )
     errors = plan.accuracy.draw(50_000, np.random.default_rng(1))[:, :-1] / plan.accuracy.std[:-1]
-    bound = plan.accuracy.multiplier(1 - 1e-6)
-    assert np.abs(errors).max() < bound
+    assert np.abs(errors).max() < plan.accuracy.multiplier(1 - 1e-6)

@@ -27,7 +27,7 @@ from noisewright.central.mechanism import (
     Values,
 )
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
-from noisewright.estimate.accuracy import Accuracy, Indices, Kind
+from noisewright.estimate.accuracy import Accuracy, Indices, Kind, drawn_multiplier
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
@@ -286,8 +286,16 @@ class CombinedAccuracy(Accuracy):
         ]
         return self.weighed(*drawn).T
 
+    @property
+    def alike(self) -> bool:
+        return all(part.alike for part in self._parts)
+
     def multiplier(self, level: float) -> float:
+        if not self.alike:
+            return drawn_multiplier(self, level)
         return max(part.multiplier(level) for part in self._parts)
 
     def bounded_multiplier(self, answers: int, level: float) -> float:
+        if not self.alike:
+            return super().bounded_multiplier(answers, level)
         return max(part.bounded_multiplier(answers, level) for part in self._parts)

@@ -105,16 +105,25 @@ def _mixtures(known: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatA
 def _mixed(form: FloatArray, mixtures: tuple[FloatArray, FloatArray], single: float) -> float:
     """The most that mixtures of two known forms prove of another, and what is left over of it."""
     others, least = mixtures
-    turned = np.linalg.inv(form + 1e-12 * np.eye(2)) @ others
-    half = np.trace(turned, axis1=1, axis2=2) / 2
-    widest = half + np.sqrt(np.maximum(half**2 - np.linalg.det(turned), 0.0))
+    padded = form + 1e-12 * np.eye(2)
+    size = float(_determinant(padded))
+    if size <= 0:  # of numbers that are told apart by rounding alone
+        return 0.0
+    turned = np.array([[padded[1, 1], -padded[0, 1]], [-padded[1, 0], padded[0, 0]]]) / size
+    half = np.einsum("ij,kji->k", turned, others) / 2
+    widest = half + np.sqrt(np.maximum(half**2 - _determinant(others) / size, 0.0))
     scale = (1 - 1e-9) / widest
     rest = form - scale[:, None, None] * others
-    left = np.linalg.det(rest)
+    left = _determinant(rest)
     fits = (rest[:, 0, 0] > 0) & (rest[:, 1, 1] > 0) & (left >= 0)
     # What is left is not negative: the number that it holds alone must be noisy too.
     spare = left / np.minimum(rest[:, 0, 0], rest[:, 1, 1]).clip(1e-300)
     return float(np.where(fits, scale * least + single * spare, 0.0).max())
+
+
+def _determinant(forms: FloatArray) -> FloatArray:
+    """Of matrices of two rows."""
+    return np.asarray(forms[..., 0, 0] * forms[..., 1, 1] - forms[..., 0, 1] * forms[..., 1, 0])
 
 
 def least_pair(form: FloatArray, epsilon: float) -> float:

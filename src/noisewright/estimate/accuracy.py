@@ -15,7 +15,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.estimate.intervals import simultaneous_multiplier
+from noisewright.estimate.intervals import (
+    check_level,
+    largest_error_quantile,
+    simultaneous_multiplier,
+)
 from noisewright.workload.base import FloatArray
 
 Kind = Literal["exact", "bound", "simulated"]
@@ -25,6 +29,10 @@ SIMULATED_ANSWERS = 20_000
 """Answers above which joint intervals are bounded instead of simulated."""
 
 _DRAWS = 4000
+_MOST_DRAWS = 40_000
+_SEEN = 40  # simulated errors beyond a level that tell where it lies
+_WATCHED = 2048  # answers whose own laws are simulated
+_BLOCK = 2**22  # numbers simulated at a time
 _WEAKEST_FIRST: tuple[Kind, ...] = ("simulated", "bound", "exact")
 
 
@@ -35,6 +43,11 @@ class Accuracy(ABC):
     """
 
     kind: Kind = "exact"
+
+    @property
+    def alike(self) -> bool:
+        """Whether `multiplier` holds for every linear combination of the answers too."""
+        return True
 
     @property
     @abstractmethod
@@ -106,6 +119,24 @@ class Accuracy(ABC):
         return simultaneous_multiplier(errors, level, draws=_DRAWS, rng=np.random.default_rng(0))
 
 
+def drawn_multiplier(accuracy: Accuracy, level: float) -> float:
+    """The multiplier of the widest law among the answers, from draws; far out by Chebyshev."""
+    alarm = 1 - check_level(level)
+    moved = np.flatnonzero(accuracy.variance > 0)
+    if not len(moved):
+        return 0.0
+    draws = max(_DRAWS, int(np.ceil(_SEEN / alarm)))
+    if draws > _MOST_DRAWS:
+        return float(alarm**-0.5)
+    places = np.linspace(0, len(moved) - 1, min(_WATCHED, len(moved))).round().astype(np.int64)
+    watched = moved[places]
+    rng, step = np.random.default_rng(0), max(1, _BLOCK // len(accuracy.variance))
+    counts = [min(step, draws - start) for start in range(0, draws, step)]
+    errors = np.concatenate([accuracy.draw(count, rng)[:, watched] for count in counts])
+    errors = np.abs(errors) / accuracy.std[watched]
+    return max(largest_error_quantile(column, level) for column in errors.T)
+
+
 @dataclass(frozen=True, eq=False)
 class Joined(Accuracy):
     """Answers from mechanisms with independent noise; `places` says whose is which answer."""
@@ -150,6 +181,10 @@ class Joined(Accuracy):
         for place, part in zip(self.places, self.parts, strict=True):
             result[:, place] = part.draw(count, rng)
         return result
+
+    @property
+    def alike(self) -> bool:
+        return all(part.alike for part in self.parts)
 
     def multiplier(self, level: float) -> float:
         return max(part.multiplier(level) for part in self.parts)
@@ -219,8 +254,14 @@ class Conditioned(Accuracy):
         left[:, self.variance == 0] = 0.0
         return left
 
+    @property
+    def alike(self) -> bool:
+        return self.inner.alike
+
     def multiplier(self, level: float) -> float:
-        return self.inner.multiplier(level)
+        return self.inner.multiplier(level) if self.alike else drawn_multiplier(self, level)
 
     def bounded_multiplier(self, answers: int, level: float) -> float:
+        if not self.alike:
+            return super().bounded_multiplier(answers, level)
         return self.inner.bounded_multiplier(answers, level)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CROSS_LIMIT = 2**26
 _ROUNDING = 1e-11
-_WATCHED = 64  # answers whose laws are simulated: of least and largest variance, and between
+_WATCHED = 512  # answers whose laws are simulated: of least and largest variance, and between
 _DRAWS = 2**20, 4000, 10_000  # in all over the rows, at least, at most
 _SEEN = 40  # simulated errors beyond a level that tell where it lies
 _CHUNK = 2**22
@@ -38,6 +38,11 @@ class CarryAccuracy(Accuracy):
 
     mechanism: CarryMechanism
     terms: tuple[Term, ...]
+
+    @property
+    def alike(self) -> bool:
+        """A combination that cancels cores has mostly no error, and rarely many deviations."""
+        return False
 
     @cached_property
     def _cells(self) -> FloatArray:
