@@ -3,11 +3,13 @@
     python benchmarks/counting.py                       # up to 10^7 rows
     python benchmarks/counting.py --rows 100000000      # needs about 2 GB of disk
     python benchmarks/counting.py --chart counting.svg
+    python benchmarks/counting.py --rows 100000000 --rounds 3 --folder tables   # keeps the files
 
 Six attributes in Parquet: ten two-way tables and a CDF of 1,024 bins. Ours finds cells, counts and
 draws the noise of a plan; the hand-written query is GROUPING SETS over the same cells, with casts
 that may fail. Then 14 and 100 attributes of ten values, all tables of one or two of them. Every job
-runs in a process of its own, so that its peak memory is its own, and both see the same file.
+runs in a process of its own, so that its peak memory is its own, and both see the same file; with
+rounds, the two take turns and ratios are medians.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import duckdb
@@ -170,58 +173,87 @@ def apart(job: Job, *given: Any) -> tuple[float, float, float, str]:
         return pool.apply(measure, (job, *given))
 
 
-def compare(title: str, mine: tuple[Job, Job], hand: Job, *given: Any) -> tuple[float, float]:
+Result = tuple[float, float, float, float]
+
+
+def compare(title: str, mine: tuple[Job, Job], hand: Job, *given: Any, rounds: int = 1) -> Result:
+    """Both in turn; returns seconds of ours and by hand, the ratio, and the ratio of processors."""
     timed, counted = mine
-    own, other = apart(timed, *given), apart(hand, *given)
-    again = own if timed is counted else apart(counted, *given)
+    pairs = [(apart(timed, *given), apart(hand, *given)) for _ in range(rounds)]
+    again = pairs[0][0] if timed is counted else apart(counted, *given)
     print(title)
-    for name, (seconds, spent, peak, _) in (("ours", own), ("GROUPING SETS", other)):
+    for place, name in enumerate(("ours", "GROUPING SETS")):
+        seconds, spent, peak = (median(pair[place][i] for pair in pairs) for i in range(3))
         print(f"  {name:14}{seconds:8.2f} s {spent:8.2f} s of processors {peak:7.0f} MB peak")
-    same = again[3] == other[3]
+    ratios = [median(own[i] / other[i] for own, other in pairs) for i in range(2)]
     print(
-        f"  {'ours / hand':14}{own[0] / other[0]:8.2f}   {own[1] / other[1]:8.2f}"
-        f"                 same counts: {same}",
+        f"  {'ours / hand':14}{ratios[0]:8.2f}   {ratios[1]:8.2f}"
+        f"                 same counts: {again[3] == pairs[0][1][3]}",
         flush=True,
     )
-    return own[0], other[0]
+    return median(p[0][0] for p in pairs), median(p[1][0] for p in pairs), *ratios
 
 
 def chart(points: list[dict[str, Any]], path: str) -> None:
     import altair as alt
 
-    lines = alt.Chart(alt.Data(values=points)).mark_line(point=True)
-    drawn = lines.encode(
-        alt.X("rows:Q", scale=alt.Scale(type="log"), title="rows"),
-        alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds"),
-        alt.Color("who:N", title=None),
-    ).properties(title="Ten two-way tables and a CDF of 1,024 bins, from Parquet", width=480)
-    drawn.save(path)
+    def panel(over: str, title: str, subtitle: str) -> alt.Chart:
+        own = [point for point in points if over in point]
+        return (
+            alt.Chart(alt.Data(values=own))
+            .mark_line(point=True)
+            .encode(
+                alt.X(f"{over}:Q", scale=alt.Scale(type="log"), title=over),
+                alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds"),
+                alt.Color("who:N", title=None),
+            )
+            .properties(title=alt.Title(title, subtitle=subtitle), width=360, height=260)
+        )
+
+    rows = panel("rows", "Time against rows", "ten two-way tables and a CDF of 1,024 bins, Parquet")
+    wide = panel("attributes", "Time against attributes", "100,000 rows, all 1- and 2-way tables")
+    alt.hconcat(rows, wide).save(path)
+
+
+def points_of(over: str, value: int, result: Result) -> list[dict[str, Any]]:
+    names = "a release" if over == "rows" else "our counts", "GROUPING SETS by hand"
+    pairs = zip(names, result[:2], strict=True)
+    return [{over: value, "seconds": seconds, "who": who} for who, seconds in pairs]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10**7, help="the largest table")
-    parser.add_argument("--chart", help="draw time against rows into this file")
+    parser.add_argument("--from", dest="first", type=int, default=10**5, help="the smallest table")
+    parser.add_argument("--rounds", type=int, default=1, help="turns of each")
+    parser.add_argument("--folder", help="keep tables here, and use those that are there")
+    parser.add_argument("--chart", help="draw time against rows and attributes into this file")
     given = parser.parse_args()
-    points = []
     with tempfile.TemporaryDirectory() as folder:
-        plan, path = Path(folder, "plan.nw"), Path(folder, "people.parquet")
-        asked = nw.Workload.from_spec(QUERIES, PEOPLE)
-        nw.plan(asked, nw.Privacy(epsilon=1, delta=1e-9)).save(plan)
-        rows = 10**5
-        while rows <= given.rows:
+        run(given, Path(given.folder or folder))
+
+
+def run(given: argparse.Namespace, folder: Path) -> None:
+    points: list[dict[str, Any]] = []
+    plan = folder / "plan.nw"
+    asked = nw.Workload.from_spec(QUERIES, PEOPLE)
+    nw.plan(asked, nw.Privacy(epsilon=1, delta=1e-9)).save(plan)
+    rows = given.first
+    while rows <= given.rows:
+        path = folder / f"people-{rows}.parquet"
+        if not path.exists():
             write_people(path, rows)
-            title = f"{rows:,} rows, 6 attributes, {len(TABLES)} tables"
-            own, hand = compare(title, (ours, exact), by_hand, path, plan)
-            points += [
-                {"rows": rows, "seconds": own, "who": "a release"},
-                {"rows": rows, "seconds": hand, "who": "GROUPING SETS by hand"},
-            ]
-            rows *= 10
-        for attributes in (14, 100):
+        title = f"{rows:,} rows, 6 attributes, {len(TABLES)} tables"
+        result = compare(title, (ours, exact), by_hand, path, plan, rounds=given.rounds)
+        points += points_of("rows", rows, result)
+        rows *= 10
+    for attributes in (6, 14, 100):
+        path = folder / f"wide-{attributes}.parquet"
+        if not path.exists():
             write_wide(path, 100_000, attributes)
-            title = f"100,000 rows, {attributes} attributes, {len(pairs(attributes)):,} tables"
-            compare(title, (ours_wide, ours_wide), by_hand_wide, path, attributes)
+        title = f"100,000 rows, {attributes} attributes, {len(pairs(attributes)):,} tables"
+        result = compare(title, (ours_wide, ours_wide), by_hand_wide, path, attributes)
+        points += points_of("attributes", attributes, result)
     if given.chart:
         chart(points, given.chart)
 

@@ -267,3 +267,16 @@ def table_of(rows: dict[str, Any], sizes: dict[str, int], names: tuple[str, ...]
     for row in range(50):
         counts[tuple(rows[name][row] for name in names)] += 1
     return counts.ravel()
+
+
+def test_no_quotient_reaches_an_edge_that_its_number_does_not() -> None:
+    """Cells that begin at exact multiples of a step need no look at their edges after division."""
+    rng = np.random.default_rng(7)
+    for _ in range(300):
+        step = float(rng.integers(1, 2**30)) * 2.0 ** -int(rng.integers(0, 40))
+        k = rng.integers(1, 2**20, 2000).astype(np.float64)
+        k[:40] = 2.0 ** np.arange(40).clip(max=20)
+        edges = k * step
+        below = np.nextafter(edges, -np.inf)  # products of 20 and 30 bits are exact
+        assert (np.floor(below / step) < k).all()
+        assert (np.floor(edges / step) >= k).all()

@@ -29,6 +29,7 @@ from noisewright.workload.measures import CentredSquares, OfNumber
 Integers = npt.NDArray[np.int64]
 
 _EXACT_INTEGERS = 2**53
+_FEW_TEXTS = 4  # compared one by one; of more, a dialect knows better
 _MOST_BRANCHES = 32  # comparisons one after the other; beyond, a dialect may know better
 _MOST_TEXT = 2**20  # characters of SQL for one attribute
 _LAST_DAY = dt.date(9998, 12, 31)
@@ -144,6 +145,9 @@ def _categorical(attribute: Categorical, typed: Typed, dialect: Dialect) -> str 
     if typed.kind == "text":
         texts = [dialect.text(str(value)) for value in attribute.values]
         known = [text for text in texts if text is not None]
+        if len(known) == len(texts) <= _FEW_TEXTS:
+            branches = " ".join(f"WHEN {text} THEN {i}" for i, text in enumerate(known))
+            return f"CASE {typed.sql} {branches} ELSE {rest} END"
         found = dialect.find(known, typed.sql) if len(known) == len(texts) else None
     else:
         values = [int(value) for value in attribute.values]
@@ -162,14 +166,29 @@ def _categorical(attribute: Categorical, typed: Typed, dialect: Dialect) -> str 
 def _boolean(attribute: Boolean, typed: Typed, dialect: Dialect) -> str | None:
     missing = _fate(attribute, attribute.missing)
     if typed.kind == "truth":
-        return f"CASE WHEN {typed.sql} THEN 1 WHEN NOT {typed.sql} THEN 0 ELSE {missing} END"
+        return f"CASE WHEN {typed.sql} IS NULL THEN {missing} ELSE CAST({typed.sql} AS INTEGER) END"
     return f"CASE {typed.sql} WHEN 0 THEN 0 WHEN 1 THEN 1 ELSE {missing} END"
 
 
 @_cell.register
 def _numeric(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
     typed = _on_line(attribute, typed, dialect)
+    if typed.kind == "whole" and attribute.outside == "clip" and _even(attribute):
+        low, high = (_edge(float(end), typed, dialect) for end in attribute.cuts[[0, -1]])
+        clipped = Typed(f"least(greatest({typed.sql}, {low}), {high})", "whole")
+        missing, index = _fate(attribute, attribute.missing), _bin(attribute, clipped, dialect)
+        return f"CASE WHEN {typed.sql} IS NULL THEN {missing} ELSE {index} END"
     return _ordered(attribute, typed, dialect, _bin(attribute, typed, dialect))
+
+
+def _even(attribute: Numeric) -> bool:
+    """Whether all cells are equally wide, from one whole and small number to another."""
+    starts, top = attribute.cuts[:-1], float(attribute.cuts[-1])
+    finite = bool(np.isfinite(starts).all()) and math.isfinite(top)
+    if len(starts) < 2 or not finite or max(abs(starts[0]), abs(top)) >= _EXACT_INTEGERS:
+        return False
+    steps = np.diff(starts)
+    return bool((starts == np.floor(starts)).all() and (steps == steps[0]).all())
 
 
 def _on_line(attribute: Numeric, typed: Typed, dialect: Dialect) -> Typed:
@@ -183,7 +202,7 @@ def _on_line(attribute: Numeric, typed: Typed, dialect: Dialect) -> Typed:
 
 @_cell.register
 def _date(attribute: Date, typed: Typed, dialect: Dialect) -> str | None:
-    index = _period(attribute.first, attribute.period, typed.sql, dialect)
+    index = _period(attribute.first, attribute.last, attribute.period, typed.sql, dialect)
     return _ordered(attribute, typed, dialect, index)
 
 
@@ -197,22 +216,34 @@ def _ordered(attribute: Ordered, typed: Typed, dialect: Dialect, index: str | No
     below, above = ("0", last) if attribute.outside == "clip" else [_fate(attribute, "other")] * 2
     if attribute.outside == "error":
         below = above = "NULL"
-    branches = [f"WHEN {_inside(attribute, typed, dialect)} THEN {index}"]
-    branches.append(f"WHEN {is_missing(typed, dialect)} THEN {missing}")
+    top = _open_top(attribute, typed, dialect)
+    inside = _inside(attribute, typed, dialect, "<=" if top is None else "<")
+    branches = [f"WHEN {inside} THEN {index}", f"WHEN {is_missing(typed, dialect)} THEN {missing}"]
+    if top is not None and above != last:
+        branches.append(f"WHEN {typed.sql} = {top} THEN {last}")
     if low is not None and below != above:
         branches.append(f"WHEN {typed.sql} < {low} THEN {below}")
     return f"CASE {' '.join(branches)} ELSE {above} END"
 
 
-def _inside(attribute: Ordered, typed: Typed, dialect: Dialect) -> str:
+def _inside(attribute: Ordered, typed: Typed, dialect: Dialect, below: str = "<=") -> str:
+    """Whether a value lies between the outer edges; `below` compares it with the upper one."""
     low, high = _ends(attribute, typed, dialect)
     conditions = [f"{typed.sql} >= {low}"] if low is not None else []
-    conditions += [f"{typed.sql} <= {high}"] if high is not None else []
+    conditions += [f"{typed.sql} {below} {high}"] if high is not None else []
     if high is None and typed.kind == "double":  # engines hold NaN for larger than any number
         conditions.append(f"NOT {dialect.is_nan(typed.sql)}")
     if low is None and high is None:  # a missing value is no NaN to some engines
         conditions.insert(0, f"{typed.sql} IS NOT NULL")
     return " AND ".join(conditions)
+
+
+def _open_top(attribute: Ordered, typed: Typed, dialect: Dialect) -> str | None:
+    """The upper edge of numbers that need not be whole, which lies in the last cell by itself.
+
+    It has a branch of its own, so that no arithmetic on the others can pass the last cell.
+    """
+    return _ends(attribute, typed, dialect)[1] if typed.kind == "double" else None
 
 
 def _ends(attribute: Ordered, typed: Typed, dialect: Dialect) -> tuple[str | None, str | None]:
@@ -238,22 +269,22 @@ def _bin(attribute: Numeric, typed: Typed, dialect: Dialect) -> str | None:
     if len(starts) == 1:
         return "0"
     x, inner = typed.sql, [_edge(e, typed, dialect) for e in starts[1:]]
-    steps = np.diff(starts)
-    step, finite = float(steps[0]), bool(np.isfinite(starts).all()) and math.isfinite(top)
-    small = finite and max(abs(starts[0]), abs(top)) < _EXACT_INTEGERS
-    if small and (starts == np.floor(starts)).all() and (steps == step).all():
-        first, divisor = int(starts[0]), int(step)
+    if _even(attribute):
+        first, divisor = int(starts[0]), int(starts[1] - starts[0])
         # Cells begin at whole numbers: a value lies where its whole part does.
         whole = dialect.whole(x if typed.kind == "whole" else f"floor({x})")
         index = f"{whole} - ({first})" if first else whole
         if divisor > 1:
             index = dialect.quotient(f"({index})", divisor)
-        reaches = int((math.floor(top) - first) // divisor) > len(starts) - 1
+        largest = math.floor(top) if typed.kind == "whole" else math.ceil(top) - 1
+        reaches = (largest - first) // divisor > len(starts) - 1
         return f"least({index}, {len(starts) - 1})" if reaches else index
     if len(starts) <= _MOST_BRANCHES:
         return _tree(x, inner, 0, len(starts))
-    if finite and (guess := _near(x, attribute.cuts, inner, dialect)) is not None:
-        return guess
+    if math.isfinite(top) and math.isfinite(starts[0]):
+        guess = _near(x, attribute.cuts, inner, dialect)
+        if guess is not None:
+            return guess
     return dialect.search(inner, x)
 
 
@@ -278,8 +309,13 @@ def _near(x: str, cuts: npt.NDArray[np.float64], inner: list[str], dialect: Dial
     if abs(cuts[0]) + abs(cuts[-1]) > step * 2**40:
         return None
     quotient = f"floor({shift} / {number(dialect, step)})"
+    exact = [Fraction(cuts[0]) + k * Fraction(step) == Fraction(cuts[k]) for k in range(cells + 1)]
+    if all(exact) and cuts[0] == 0:
+        # A number below an edge k·step that is a double is at most its predecessor, whose quotient
+        # lies below k by more than half of the gap between doubles there: it rounds to less than k.
+        return dialect.whole(f"floor({x} / {number(dialect, step)})")
     guess = dialect.whole(f"least({quotient}, {number(dialect, cells - 1)})")
-    if all(Fraction(cuts[0]) + k * Fraction(step) == Fraction(cuts[k]) for k in range(cells)):
+    if all(exact[:cells]):
         # Edges are exact multiples: no quotient is too small, and one that was rounded up shows.
         edge = f"{number(dialect, cuts[0])} + {number(dialect, step)} * {guess}"
         return f"{guess} - CASE WHEN {x} < {edge} THEN 1 ELSE 0 END"
@@ -294,8 +330,8 @@ def _near(x: str, cuts: npt.NDArray[np.float64], inner: list[str], dialect: Dial
     )
 
 
-def _period(first: dt.date, period: PeriodName, day: str, dialect: Dialect) -> str:
-    """The calendar period of a day, counted from that of the first day."""
+def _period(first: dt.date, last: dt.date, period: PeriodName, day: str, dialect: Dialect) -> str:
+    """The calendar period of a day up to the last, counted from that of the first day."""
     if period == "day":
         return dialect.days_between(first, day)
     if period == "week":
@@ -307,6 +343,8 @@ def _period(first: dt.date, period: PeriodName, day: str, dialect: Dialect) -> s
     parts = 4 if period == "quarter" else 12
     own = (first.month - 1) // 3 if period == "quarter" else first.month - 1
     place = dialect.part("quarter" if period == "quarter" else "month", day)
+    if first.year == last.year:
+        return f"{place} - {own + 1}"
     return f"({year} - {first.year}) * {parts} + {place} - {own + 1}"
 
 
@@ -314,7 +352,7 @@ def period_number(per: PeriodName, day: str, dialect: Dialect) -> str:
     """The number of the period that holds a day, NULL beyond the years 1 to 9998."""
     first = dt.date(1, 1, 1)  # a Monday
     inside = f"{day} >= {_day(first)} AND {day} <= {_day(_LAST_DAY)}"
-    return f"CASE WHEN {inside} THEN {_period(first, per, day, dialect)} END"
+    return f"CASE WHEN {inside} THEN {_period(first, _LAST_DAY, per, day, dialect)} END"
 
 
 def content(attribute: Numeric, typed: Typed, measure: OfNumber, dialect: Dialect) -> str:

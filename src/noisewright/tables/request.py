@@ -217,10 +217,12 @@ class Request:
 
     def joint_cell(self, cover: Names) -> str:
         """The flat cell of some attributes, from the cells of each."""
-        code = "0"
-        for name in cover:
-            own = f"a{self.names.index(name)}"
-            code = own if code == "0" else f"({code} * {self.sizes[name]} + {own})"
+        if not cover:
+            return "0"
+        first, *others = (f"a{self.names.index(name)}" for name in cover)
+        code = f"CAST({first} AS BIGINT)"  # engines may hold cells in narrower types
+        for name, own in zip(cover[1:], others, strict=True):
+            code = f"({code} * {self.sizes[name]} + {own})"
         return code
 
     def refusals(self, columns: Columns, dialect: Dialect) -> tuple[Stage, list[DomainError]]:
