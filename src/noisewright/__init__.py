@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; the names below do the 
     from noisewright.errors import NoisewrightError
     from noisewright.ledger.book import Ledger
     from noisewright.norm.approximate import approximate_norm
+    from noisewright.norm.marginal_norm import marginal_norm
     from noisewright.norm.factorize import Factorization, factorize
     from noisewright.planning.combining import combine
     from noisewright.planning.plan import Forecast, Plan
@@ -54,6 +55,7 @@ _HOMES = {
         "errors": "NoisewrightError",
         "ledger.book": "Ledger",
         "norm.approximate": "approximate_norm",
+        "norm.marginal_norm": "marginal_norm",
         "norm.factorize": "Factorization factorize",
         "planning.combining": "combine",
         "planning.plan": "Forecast Plan",
@@ -96,6 +98,7 @@ __all__ = [
     "find_bounds",
     "learn",
     "load",
+    "marginal_norm",
     "plan",
     "plan_covariance",
     "plan_for",

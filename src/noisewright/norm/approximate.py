@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from noisewright.errors import Contradiction, InvalidParameter
+from noisewright.norm.alike import MOST_ENTRIES, alike_pair
 from noisewright.norm.boxes import (
     TOLERANCE,
     Box,
     BoxWitness,
+    Pair,
     check_rows_and_columns,
     check_tolerance,
     ended,
@@ -29,6 +31,8 @@ from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.structure import check_magnitudes
 from noisewright.workload.text import Queries
 from noisewright.workload.text import workload as as_workload
+
+_LARGE = 2**19  # entries above which factorizations are not polished
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,12 +94,10 @@ def approximate_norm(
     began = time.perf_counter()
     workload = as_workload(workload)
     _check(workload, entrywise, tolerance)
+    pair, steps = _found(workload, float(entrywise), shift, tolerance, iterations)
     matrix = workload.dense()
-    middles = row_middles(matrix) if shift else np.zeros(len(matrix))
-    entries = matrix - middles[:, None]
-    box = Box(entries - entrywise, entries + entrywise, shift)
-    pair, steps = search_box(box, tolerance, iterations)
-    exact = factorize(pair.approximation, math.inf, tolerance=tolerance / 10)
+    finer = tolerance / 10 if matrix.size <= _LARGE else tolerance
+    exact = factorize(pair.approximation, math.inf, tolerance=finer)
     bound = witness_of(pair.witness, matrix, float(entrywise), shift)
     return ApproximateNorm(
         workload=workload,
@@ -104,13 +106,30 @@ def approximate_norm(
         value=exact.value,
         lower_bound=bound,
         approximation=pair.approximation,
-        shifts=pair.shifts - middles,
+        shifts=pair.shifts,
         factorization=exact,
         certificate=pair.witness,
         status=ended(exact.value, bound, tolerance),
         iterations=steps,
         seconds=time.perf_counter() - began,
     )
+
+
+def _found(
+    workload: Workload, entrywise: float, shift: bool, tolerance: float, iterations: int
+) -> tuple[Pair, int]:
+    """By symmetry where all cells are alike, else by a search in the box."""
+    if workload.queries * workload.size <= MOST_ENTRIES:
+        alike = alike_pair(workload, entrywise, shift, tolerance)
+        if alike is not None:
+            return alike
+    check_rows_and_columns(workload.shape, f"workload {workload.brief()}")
+    matrix = workload.dense()
+    middles = row_middles(matrix) if shift else np.zeros(len(matrix))
+    entries = matrix - middles[:, None]
+    box = Box(entries - entrywise, entries + entrywise, shift)
+    pair, steps = search_box(box, tolerance, iterations)
+    return replace(pair, shifts=pair.shifts - middles), steps
 
 
 def witness_of(proof: BoxWitness, matrix: FloatArray, entrywise: float, shift: bool) -> float:
@@ -124,4 +143,3 @@ def _check(workload: Workload, entrywise: float, tolerance: float) -> None:
     if not (math.isfinite(entrywise) and entrywise >= 0):
         raise InvalidParameter("entrywise", entrywise, "must be finite and >= 0", "try 0.1")
     check_tolerance(tolerance)
-    check_rows_and_columns(workload.shape, f"workload {workload.brief()}")
