@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; the names below do the 
     from noisewright.errors import NoisewrightError
     from noisewright.ledger.book import Ledger
     from noisewright.norm.approximate import approximate_norm
-    from noisewright.norm.marginal_norm import marginal_norm
     from noisewright.norm.factorize import Factorization, factorize
+    from noisewright.norm.marginal_norm import marginal_norm
     from noisewright.planning.combining import combine
     from noisewright.planning.plan import Forecast, Plan
     from noisewright.planning.postprocess import post_process
