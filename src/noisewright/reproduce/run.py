@@ -6,6 +6,7 @@ from typing import Any
 
 from noisewright.errors import unknown_name
 from noisewright.files import write_text
+from noisewright.report.charts import styled
 from noisewright.report.comparison import write_chart
 from noisewright.reproduce.figures import FIGURES, Drawing, Settings
 from noisewright.reproduce.study import Row, Study
@@ -32,21 +33,53 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
     import altair as alt
 
     known = [row for row in rows if row.get(drawing.y, "") not in ("", 0.0)]
-    points = [{**row, drawing.lines: str(row[drawing.lines])} for row in known]
+    points = [{**row, **_styled(str(row[drawing.lines]))} for row in known]
     numeric = all(isinstance(row[drawing.x], float | int) for row in known)
     kind = "log" if drawing.logarithmic else "linear"
     across = alt.Scale(type="log", base=2, nice=False) if numeric else alt.Undefined
+    names = list(dict.fromkeys(str(point["line"]) for point in points))
+    colours = [_COLOURS.get(name, _OTHERS[k % len(_OTHERS)]) for k, name in enumerate(names)]
     chart = (
         alt.Chart(alt.Data(values=points))
-        .mark_line(point=True)
+        .mark_line(point=alt.OverlayMarkDef(size=22))
         .encode(
             x=alt.X(f"{drawing.x}:{'Q' if numeric else 'N'}", scale=across),
-            y=alt.Y(f"{drawing.y}:Q", scale=alt.Scale(type=kind, zero=False, nice=False)),
-            color=alt.Color(f"{drawing.lines}:N", scale=alt.Scale(scheme="tableau20")),
+            y=alt.Y(
+                f"{drawing.y}:Q",
+                scale=alt.Scale(type=kind, zero=False, nice=False),
+                axis=alt.Axis(format="~s", tickCount=5),
+            ),
+            color=alt.Color(
+                "line:N", title=None, scale=alt.Scale(domain=names, range=colours), sort=names
+            ),
+            strokeDash=alt.StrokeDash(
+                "source:N",
+                title=None,
+                legend=alt.Legend(symbolType="stroke"),
+                scale=alt.Scale(domain=list(_DASHES), range=list(_DASHES.values())),
+            ),
         )
         .properties(width=300, height=220, title="" if drawing.panels else title)
     )
     if not drawing.panels:
-        return chart
-    faceted = chart.facet(alt.Facet(f"{drawing.panels}:N", title=None), columns=3)
-    return faceted.resolve_scale(y="independent").properties(title=title)
+        return styled(chart, "white")
+    faceted = chart.facet(alt.Facet(f"{drawing.panels}:N", title=None, sort=None), columns=3)
+    return styled(
+        faceted.resolve_scale(y="independent")
+        .resolve_axis(x="independent")
+        .properties(title=title),
+        "white",
+    )
+
+
+_DASHES = {"ours": [1, 0], "the paper's own": [5, 3], "bound": [2, 2]}
+_COLOURS = {"optimised": "#2158b8", "lower bound": "#1b2330", "lower bound of the paper": "#9aa6b6"}
+_OTHERS = ("#b4530f", "#17803a", "#8a3ab9", "#c0397f", "#8c6d1f", "#3a8f9e", "#d0632b", "#6b7685")
+
+
+def _styled(name: str) -> dict[str, str]:
+    """A line's own name and whose it is."""
+    if name.startswith("lower bound"):
+        return {"line": name, "source": "bound"}
+    own = name.removesuffix(" (paper)")
+    return {"line": own, "source": "ours" if own == name else "the paper's own"}
