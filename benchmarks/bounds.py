@@ -21,7 +21,13 @@ SHAPES = {
     "40 % zeros, else gamma": lambda rng, n: np.where(rng.random(n) < 0.4, 0, rng.gamma(2, 20, n)),
     "lognormal, σ = 1": lambda rng, n: rng.lognormal(10, 1, n),
     "uniform": lambda rng, n: rng.uniform(0, 100, n),
+    "uniform around zero": lambda rng, n: rng.uniform(-1, 1, n),
     "normal around zero": lambda rng, n: rng.normal(0, 1, n),
+    "two humps": lambda rng, n: np.where(
+        rng.random(n) < 0.5, rng.normal(20, 3, n), rng.normal(60, 5, n)
+    ),
+    "years 1930 to 2010": lambda rng, n: rng.integers(1930, 2011, n).astype(float),
+    "Student's t, 3 degrees": lambda rng, n: rng.standard_t(3, n),
 }
 BOUNDS, MEAN = 0.1, 0.1
 

@@ -286,8 +286,9 @@ def find_bounds(
 ) -> BoundsSearch:
     """Find lower and upper bounds of numeric columns privately, each under its share of the budget.
 
-    `.columns` holds what was found, `.domain()` a schema with it, `.spend` what it cost. `ledger`
-    and `dataset` enter every measurement into a ledger, as in `plan.release`.
+    `.columns` holds what was found, `.domain()` a schema with it, `.spend` what it cost. With
+    `unit`, a column or a `Unit`, one row of a person counts, and rows per person are bounded too.
+    `ledger` and `dataset` enter the search into a ledger, as in `plan.release`.
     """
     from noisewright.planning.found_bounds import search_bounds
 

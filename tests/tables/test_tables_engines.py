@@ -4,7 +4,7 @@ import datetime as dt
 import hashlib
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
@@ -171,6 +171,18 @@ def check_people_with_many_rows(engine: Any) -> None:
         engine.counter.marginals(engine.put(table), Domain([REAL], unit="fine"), [()])
 
 
+def check_rows_of_people(engine: Any) -> None:
+    """How many people have so many rows, those without a name apart."""
+    table = people(300, seed=5)
+    source = engine.put(table)
+    times = Counter(table["number"].to_pylist())
+    nameless = times.pop(None)
+    expected = Counter(times.values()) + Counter({1: nameless})
+    assert engine.counter.rows_held(source, Unit("number", 1, "each")) == expected
+    with pytest.raises(DomainError, match="has no 'number'"):
+        engine.counter.rows_held(source, Unit("number"))
+
+
 def check_people_in_periods(engine: Any) -> None:
     """A unit is a person in a period: as many rows of each count as are declared."""
     table = people(300, seed=8)
@@ -239,7 +251,8 @@ def check_plans(engine: Any) -> None:
 
 
 SUITE: list[Callable[[Any], None]] = [
-    check_cells, check_sums, check_people_with_many_rows, check_people_in_periods,
+    check_cells, check_sums, check_people_with_many_rows, check_rows_of_people,
+    check_people_in_periods,
     check_cells_of_rows, check_refusals, check_plans,
 ]  # fmt: skip
 

@@ -9,10 +9,12 @@ import click
 
 from noisewright.cli.options import FILE, Budget, budget_options, check_recorded, json_option
 from noisewright.cli.output import print_json, print_table, progress
+from noisewright.cli.spending import Spending, noise_text, spending_options
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
     from noisewright.planning.found_bounds import BoundsSearch
+    from noisewright.planning.spending import Cost
 
 
 @click.command()
@@ -20,31 +22,43 @@ if TYPE_CHECKING:
 @click.option("--column", "columns", multiple=True, help="A numeric column; may be repeated.")
 @click.option("--all-columns", is_flag=True, help="A first private summary of every column.")
 @click.option("--schema", type=FILE, help="A schema to put the bounds into.")
+@click.option(
+    "--unit", metavar="COLUMN",
+    help="Who names people with several rows: one row of each counts, and rows per person are"
+    " bounded too. The schema's own, unless told.",
+)  # fmt: skip
 @budget_options
+@spending_options
 @click.option("-o", "--output", type=FILE, help="Write a schema with the bounds here.")
 @json_option
 def bounds(
     budget: Budget,
+    spending: Spending,
     table: str,
     columns: tuple[str, ...],
     all_columns: bool,
     schema: str | None,
+    unit: str | None,
     output: str | None,
     as_json: bool,
 ) -> None:
     """Find lower and upper bounds of numeric columns of TABLE privately, under their own budget.
 
-    Two noisy cumulative counts per column tell its scale and its ends; the budget is shared evenly
-    by the columns and is spent once per run. What is found may be public, so the schema that is
-    written needs no review; better bounds from public knowledge cost nothing.
+    Three noisy cumulative counts per column tell its scale, its spread and its ends; the budget is
+    shared evenly by the columns (and by rows per person) and is spent once per run.
+    What is found may be public, so the schema that is written needs no review; better bounds from
+    public knowledge cost nothing.
 
     \b
     Examples:
       noisewright bounds people.csv --column income --epsilon 0.1 -o schema.yaml
       noisewright bounds people.csv --all-columns --epsilon 0.5
+      noisewright bounds visits.csv --column cost --unit person --epsilon 0.2 -o schema.yaml
     """
     from noisewright import api
+    from noisewright.domain.unit import read_unit
     from noisewright.errors import InvalidParameter
+    from noisewright.planning.found_bounds import bounds_cost
 
     if bool(columns) == all_columns:
         raise InvalidParameter(
@@ -52,17 +66,29 @@ def bounds(
         )
     if output is not None:
         check_recorded(output, table, *([] if schema is None else [schema]))
+        spending.check_free(output)
     known = _declared(schema)
+    own = known.unit if unit is None and known is not None else read_unit(unit)
     privacy = budget.privacy
-    names = columns or _names(table)
+    names = [name for name in columns or _names(table) if own is None or name not in own.columns]
+    if spending.dry_run:
+        _show_dry_run(bounds_cost(names, privacy, own), spending, as_json)
+        return
     with progress("measuring"):
-        search = api.find_bounds(table, names, privacy)
+        search = api.find_bounds(
+            table, names, privacy, unit=own,
+            ledger=spending.book, dataset=spending.dataset, again=spending.again,
+        )  # fmt: skip
+    spending.told = "the budget was spent"
     if output is not None:
         _write(search, known, Path(output))
     if as_json:
-        print_json({**search.record(), "columns": search.columns, "schema": output})
+        rows = None if search.unit is None else search.unit.rows
+        told = {"columns": search.columns, "rows_per_person": rows, "schema": output}
+        print_json({**search.record(), **told})
         return
     _show(search, output)
+    spending.tell_left()
 
 
 def _declared(schema: str | None) -> Domain | None:
@@ -90,10 +116,24 @@ def _write(search: BoundsSearch, known: Domain | None, output: Path) -> None:
     if known is not None:
         kept = {attribute.name: attribute for attribute in known}
         boxes = [box.to_dict(known) for box in known.boxes if not set(box.names) & set(found)]
-        domain = Domain(list((kept | found).values()), known.reviewed, boxes)
+        unit = search.unit or known.unit
+        domain = Domain(list((kept | found).values()), known.reviewed, boxes, unit)
     else:
-        domain = Domain(list(found.values()))
+        domain = search.domain()
     recorded(output, search.record(), lambda path: write_text(path, domain.to_yaml()))
+
+
+def _show_dry_run(cost: Cost, spending: Spending, as_json: bool) -> None:
+    """What would be measured and spent; nothing is read or spent."""
+    if spending.book is not None and spending.dataset is not None:
+        spending.book.check(spending.dataset, cost, spending.again)
+    if as_json:
+        facts = {"privacy": cost.privacy.to_dict(), "spend": cost.spend, "noise": list(cost.noise)}
+        print_json({"dry_run": True, "title": cost.title, **facts})
+        return
+    rows = [("what", cost.title), *(("noise", noise_text(noise)) for noise in cost.noise)]
+    rows.append(("would spend", cost.privacy.text()))
+    print_table("Dry run: nothing was read, nothing was spent", ["", ""], rows)
 
 
 def _show(search: BoundsSearch, output: str | None) -> None:
@@ -105,5 +145,7 @@ def _show(search: BoundsSearch, output: str | None) -> None:
         rows.append((column.name, *bound, *quartiles, f"{min(max(share, 0), 1):.0%}"))
     spent = f"spent: {search.privacy.text()}"
     note = spent if output is None else f"{spent}; written to {output}"
+    if search.unit is not None:
+        note = f"{search.unit.text()}; {note}"
     names = ["column", "lower", "upper", "25 %", "median", "75 %", "with a number"]
     print_table("Bounds found privately", names, rows, note)

@@ -136,7 +136,7 @@ def show_dry_run(plan: CentralPlan, spending: Spending, as_json: bool) -> None:
         ("answers", f"{plan.queries:,}"),
         ("mechanism", plan.mechanism),
         ("tables counted", f"{len(plan.method.tables):,}"),
-        *(("noise", _noise_text(noise)) for noise in cost.noise),
+        *(("noise", noise_text(noise)) for noise in cost.noise),
         ("would spend", plan.privacy.text()),
     ]
     book = spending.book
@@ -158,7 +158,8 @@ def _shares(book: Ledger, dataset: str, plan: CentralPlan) -> tuple[float, float
     return limits.share(used), limits.share(limits.used_by(plan.spend, used) or used)
 
 
-def _noise_text(noise: dict[str, Any]) -> str:
+def noise_text(noise: dict[str, Any]) -> str:
+    """A law with its figures, for people."""
     figures = [f"{name} {noise[name]:.6g}" for name in ("scale", "sensitivity") if name in noise]
     return ", ".join([noise["law"], *figures])
 

@@ -1,31 +1,31 @@
-"""Bounds of numeric columns found privately: two noisy CDFs per column, nothing looked at.
+"""Bounds of numeric columns found privately: three noisy CDFs per column, nothing looked at.
 
-The first CDF is of magnitudes over powers of two, and tells the scale. The second is over a grid
-of both signs that grows by a third of an octave a step up to four times that scale. The ends of the
-data are too few people to be seen under noise, so they are extrapolated: from the point beyond
-which a clearly visible share p of people lies and the one with 3p beyond it, to where 0.2 % would
-be left, halfway (in logarithms) between an exponential and a power-law tail. All of it follows from
+The first CDF is over a signed geometric grid and tells where most people are; the second divides
+that interval and its surroundings evenly, and tells the middle and the spread; the third goes
+outward from there, and tells the ends (`bound_rules`). Where a unit is given, one row of a person
+counts in each of them, and one more CDF tells how many rows people have. All of it follows from
 noisy counts, so that bounds found so may be public.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache, reduce
-from math import ceil, floor, log, log10, sqrt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial, reduce
 from operator import add
 from typing import Any
 
 import numpy as np
 
 from noisewright.container import digest
-from noisewright.domain import Domain, Numeric
+from noisewright.domain import Domain, Numeric, Unit
+from noisewright.domain.unit import read_unit
 from noisewright.errors import InvalidParameter
+from noisewright.planning import bound_rules
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import plan_central
-from noisewright.planning.counting import Counter, Source
+from noisewright.planning.counting import Counter, Integers, Source
 from noisewright.planning.release import Release
 from noisewright.planning.spending import Again, Cost, LedgerLike, LedgerNote, purse_of
 from noisewright.privacy.budget import Privacy
@@ -34,16 +34,13 @@ from noisewright.privacy.spend import Spend
 from noisewright.workload import Prefix
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import COUNT
-from noisewright.workload.quantiles import monotone_counts, quantiles
+from noisewright.workload.quantiles import monotone_counts
 
-_OCTAVES = np.concatenate([[0.0], 2.0 ** np.arange(-20, 53)])
-_STEPS = 16  # of a third of an octave, on each side of zero
-_SHARES = (0.4, 0.6)  # of the budget: to find the scale, and the bounds
-_SEEN = 2.0  # standard errors that a count must be to be clearly there
-_LEFT = 0.002  # share of people that may be left beyond a bound
-_APART = 3.0  # between the two shares that the tail is judged by
-_ONE_SIDED = 3.0  # a bound so much nearer to zero than the other is put to zero
+_SHARES = (0.25, 0.15, 0.6)  # of a column's budget: to find where people are, the spread, the ends
+_CELLS = (len(bound_rules.MAGNITUDES), bound_rules.ZOOM_CELLS + 1, bound_rules.END_CELLS + 1)
+_CLEAR = 8.0  # standard errors that the number of people with a number must be
 _BINS = 20
+_AT_ONE = {"pure": {"epsilon": 1.0}, "zcdp": {"rho": 1.0}}  # kinds that shares of a budget have
 
 
 @dataclass(frozen=True)
@@ -72,11 +69,15 @@ class FoundBounds:
 
 @dataclass(frozen=True, eq=False)
 class BoundsSearch:
-    """What was found, and the releases that it was read off."""
+    """What was found, and the releases that it was read off.
+
+    `unit` has the number of rows that should count of a person, where one was given.
+    """
 
     columns: tuple[FoundBounds, ...]
     releases: tuple[Release, ...]
     privacy: Privacy
+    unit: Unit | None = None
     note: LedgerNote | None = None
 
     @property
@@ -91,7 +92,7 @@ class BoundsSearch:
             raise InvalidParameter(
                 "columns", [found.name for found in self.columns], "have no numbers to bound"
             )
-        return Domain(known)
+        return Domain(known, unit=self.unit)
 
     def record(self) -> dict[str, Any]:
         """What was spent and how, ready for JSON."""
@@ -100,8 +101,9 @@ class BoundsSearch:
         return {
             **{name: first[name] for name in names if name in first},
             "release": secrets.token_hex(8),
-            "workload": f"bounds of {', '.join(found.name for found in self.columns)}"[:200],
+            "workload": _title([found.name for found in self.columns], self.unit)[:200],
             "privacy": self.privacy.to_dict(),
+            **({} if self.unit is None else {"person": self.unit.text()}),
             "spend": self.spend.to_dict(),
             **({} if self.note is None else {"ledger": self.note.to_dict()}),
             "parts": [release.metadata["release"] for release in self.releases],
@@ -114,79 +116,126 @@ def search_bounds(
     privacy: Privacy,
     counter: Counter,
     *,
+    unit: object = None,
     ledger: LedgerLike | None = None,
     dataset: str | None = None,
     again: Again = "refuse",
 ) -> BoundsSearch:
-    """Find bounds of numeric columns, each under its share of the budget.
+    """Find bounds of numeric columns, and of rows per person, each under its share of the budget.
 
     A ledger is asked once, for the whole search, before anything is measured.
     """
-    names = list(columns)
-    if not names or len(set(names)) < len(names):
-        raise InvalidParameter("columns", names, "must name at least one column, each once")
-    shares = [share / len(names) for _ in names for share in _SHARES]
-    budgets = split(privacy, shares)
-
+    search = _Search(tuple(columns), privacy, read_unit(unit))
     purse = purse_of(ledger, dataset, again)
     if purse is None:
-        return _searched(source, names, privacy, budgets, counter, None)
+        return search.run(source, counter, None)
     if again == "stored":
         raise InvalidParameter(
             "again", again, "keeps no bounds", "find them anew, or keep a schema"
         )
-    cost = _cost(names, privacy, budgets)
-    purse.check(cost)
-    return purse.spend(cost, lambda r: _searched(source, names, privacy, budgets, counter, r.note))
+    purse.check(search.cost)
+    return purse.spend(search.cost, lambda r: search.run(source, counter, r.note))
 
 
-def _cost(names: Sequence[str], privacy: Privacy, budgets: Sequence[Privacy]) -> Cost:
-    """What a whole search spends: how many cells it counts is fixed beforehand."""
-    sizes = (len(_OCTAVES), 2 * _STEPS + 1) * len(names)
-    costs = [_cdf_plan(n, budget).cost for n, budget in zip(sizes, budgets, strict=True)]
-    spend = reduce(add, (cost.spend for cost in costs))
-    title = f"bounds of {', '.join(names)}"
-    noise = [drawn for cost in costs for drawn in cost.noise]
-    return Cost(spend, privacy, digest(*names, *(cost.plan for cost in costs)), title, noise)
+def bounds_cost(columns: Sequence[str], privacy: Privacy, unit: object = None) -> Cost:
+    """What a search would spend; nothing is measured."""
+    return _Search(tuple(columns), privacy, read_unit(unit)).cost
 
 
-def _searched(
-    source: Source,
-    names: Sequence[str],
-    privacy: Privacy,
-    budgets: Sequence[Privacy],
-    counter: Counter,
-    note: LedgerNote | None,
-) -> BoundsSearch:
-    def measured(histogram: FloatArray, budget: Privacy) -> Release:
-        return _cdf_plan(len(histogram), budget).release(histogram.astype(np.int64))
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """A search that is about to run: what is measured is fixed, but for the grids."""
 
-    found, releases = [], []
-    for number, name in enumerate(names):
-        coarse, fine = budgets[2 * number : 2 * number + 2]
-        signed = np.concatenate([-_OCTAVES[:0:-1], _OCTAVES])
-        counts = _histogram(source, name, signed, counter)
-        half = len(_OCTAVES) - 1
-        folded = counts[:half][::-1] + counts[half : 2 * half]
-        scale = measured(np.append(folded, counts[-1]), coarse)
-        edges = _grid(_scale(scale))
-        sought = measured(_histogram(source, name, edges, counter), fine)
-        found.append(_bounds(name, edges, sought))
-        releases += [scale, sought]
-    return BoundsSearch(tuple(found), tuple(releases), privacy, note)
+    names: tuple[str, ...]
+    privacy: Privacy
+    unit: Unit | None
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) < len(self.names) or not (self.names or self.unit):
+            rule = "must name at least one column, each once"
+            raise InvalidParameter("columns", list(self.names), rule)
+
+    @property
+    def plans(self) -> list[CentralPlan]:
+        """Every CDF that is measured: the three of each column, and that of rows last."""
+        parts = len(self.names) + (self.unit is not None)
+        shares = [share / parts for _ in self.names for share in _SHARES]
+        cells = [*_CELLS * len(self.names)]
+        if self.unit is not None:
+            shares.append(1 / parts)
+            cells.append(len(bound_rules.ROWS) - 1)
+        budgets = split(self.privacy, shares)
+        whole = Privacy(neighbours=self.privacy.neighbours, **_AT_ONE[budgets[0].kind])
+        return [_cdf_plan(n, whole).at(budget) for n, budget in zip(cells, budgets, strict=True)]
+
+    @property
+    def cost(self) -> Cost:
+        """What the whole search spends."""
+        costs = [plan.cost for plan in self.plans]
+        spend = reduce(add, (cost.spend for cost in costs))
+        noise = [drawn for cost in costs for drawn in cost.noise]
+        unit = "" if self.unit is None else self.unit.text()
+        name = digest(*self.names, unit, *(cost.plan for cost in costs))
+        title = _title(self.names, self.unit)
+        return Cost(spend, self.privacy, name, title, noise, self.unit)
+
+    def run(self, source: Source, counter: Counter, note: LedgerNote | None) -> BoundsSearch:
+        """Measure, column by column, each CDF on the grid that the one before suggests."""
+        plans, columns = self.plans, []
+        releases: list[Release] = []
+        for number, name in enumerate(self.names):
+            count = partial(self.histogram, source, counter, name)
+            found, own = _column(name, plans[3 * number : 3 * number + 3], count)
+            columns.append(found)
+            releases += own
+        unit = self.unit
+        if unit is not None:
+            release = plans[-1].release(_rows(counter.rows_held(source, unit)))
+            rows = bound_rules.rows_to_keep(release.answers, _spread(release))
+            unit, releases = replace(unit, rows=rows), [*releases, release]
+        return BoundsSearch(tuple(columns), tuple(releases), self.privacy, unit, note)
+
+    def histogram(self, source: Source, counter: Counter, name: str, edges: FloatArray) -> Integers:
+        """Exact counts of people between edges, and last of those without a number."""
+        attribute = Numeric(name, tuple(edges.tolist()), outside="clip", missing="other")
+        unit = None if self.unit is None else replace(self.unit, rows=1)
+        domain = Domain([attribute], unit=unit)
+        (counts,) = counter.tables(source, domain, [((name,), COUNT)])
+        return counts
+
+
+def _column(
+    name: str, plans: Sequence[CentralPlan], count: Callable[[FloatArray], Integers]
+) -> tuple[FoundBounds, tuple[Release, ...]]:
+    where = plans[0].release(count(bound_rules.MAGNITUDES))
+    edges = bound_rules.zoomed(*bound_rules.magnitude(where.answers[:-1], _spread(where)[:-1]))
+    around = plans[1].release(count(edges))
+    edges = bound_rules.outward(edges, around.answers[:-1], _spread(around)[:-1])
+    far = plans[2].release(count(edges))
+    return _bounds(name, edges, far), (where, around, far)
+
+
+def _rows(held: Mapping[int, int]) -> Integers:
+    """Exact counts of people by how many rows they have: everybody is in one cell."""
+    cells = np.searchsorted(bound_rules.ROWS, list(held), side="left") - 1
+    counts = np.zeros(len(bound_rules.ROWS) - 1, dtype=np.int64)
+    np.add.at(counts, np.clip(cells, 0, len(counts) - 1), list(held.values()))
+    return counts
+
+
+def _title(names: Sequence[str], unit: Unit | None) -> str:
+    rows = [] if unit is None else [f"rows per {unit.name}"]
+    return f"bounds of {', '.join([*names, *rows])}"
 
 
 @lru_cache(maxsize=16)
 def _cdf_plan(cells: int, budget: Privacy) -> CentralPlan:
-    """Columns, and tables after one another, share their plans."""
-    return plan_central(Prefix(cells), budget)
+    """Columns share their plans, whatever the budget of each.
 
-
-def _histogram(source: Source, name: str, edges: FloatArray, counter: Counter) -> FloatArray:
-    """Exact counts of cells between edges, and last of people without a number."""
-    attribute = Numeric(name, tuple(edges.tolist()), outside="clip", missing="other")
-    (counts,) = counter.tables(source, Domain([attribute]), [((name,), COUNT)])
-    return np.asarray(counts, dtype=np.float64)
+    Carry noise is what the search for the best ends in for such CDFs, after seven times as long.
+    """
+    mechanism = "carry" if budget.kind == "pure" else "auto"
+    return plan_central(Prefix(cells), budget, mechanism=mechanism)
 
 
 def _plan(release: Release) -> CentralPlan:
@@ -194,73 +243,18 @@ def _plan(release: Release) -> CentralPlan:
     return release.plan
 
 
-def _scale(release: Release) -> float:
-    """The power of two below which some four fifths of magnitudes lie."""
-    counts = monotone_counts(release.answers, release.std)[:-1]
-    place = int(np.searchsorted(counts, 0.8 * counts[-1]))
-    return float(_OCTAVES[min(place, len(counts) - 1) + 1])
-
-
-def _grid(scale: float) -> FloatArray:
-    side = 4 * scale * 2.0 ** (-np.arange(_STEPS - 1, -1, -1) / 3)
-    return np.concatenate([-side[::-1], [0.0], side])
+def _spread(release: Release) -> FloatArray:
+    """Standard errors; a total that is public has none."""
+    return np.sqrt(np.maximum(_plan(release).accuracy.variance, 0.0))
 
 
 def _bounds(name: str, edges: FloatArray, release: Release) -> FoundBounds:
-    cells = len(edges) - 1
-    covariance = _plan(release).accuracy.covariance(np.arange(cells + 1))
-    spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))  # a public total is exact
-    below, people = release.answers[:cells], float(release.answers[cells - 1])
-    facts = people, float(release.answers[cells]), float(spread[cells - 1])
-    if people < 4 * _SEEN * spread[cells - 1] or people < facts[1] / 2:
+    spread, below = _spread(release)[:-1], release.answers[:-1]
+    people, everybody, error = float(below[-1]), float(release.answers[-1]), float(spread[-1])
+    facts = people, everybody, error
+    if people < _CLEAR * error or people < everybody / 2:
         return FoundBounds(name, None, None, None, *facts)
-    last = covariance[cells - 1, cells - 1]
-    beyond = np.sqrt(np.maximum(last + spread**2 - 2 * covariance[cells - 1], 0))[:cells]
-    upper = _end(edges, people - below, beyond, people)
-    mirrored = np.append(below[-2::-1], 0.0), np.append(spread[cells - 2 :: -1], spread[0])
-    lower = -_end(-edges[::-1], *mirrored, people)
-    lower, upper = _sides(min(lower, upper), max(lower, upper))
-    width = release.simultaneous_halfwidth[:cells]
-    read = quantiles(below, spread[:cells], width, edges, (0.25, 0.5, 0.75))
-    first, second, third = (q.estimate for q in read)
+    fitted = monotone_counts(below, spread)
+    first, second, third = (bound_rules.place(edges, fitted, p) for p in (0.25, 0.5, 0.75))
+    lower, upper = bound_rules.ends(edges, below, spread)
     return FoundBounds(name, lower, upper, (first, second, third), *facts)
-
-
-def _end(edges: FloatArray, tail: FloatArray, spread: FloatArray, people: float) -> float:
-    """Beyond which hardly anybody is left; `tail` counts people beyond every edge but the first."""
-    falling = -monotone_counts(people - tail, np.ones_like(tail)) + people
-    falling = np.clip(falling, 0.0, None)
-    visible = (falling > 0.02 * people) & (falling < 0.3 * people)
-    typical = float(np.median(spread[visible] if visible.any() else spread))
-    share = min(max(_SEEN * typical / people, _LEFT), 0.2)
-    near = _crossing(edges, falling, share * people)
-    inner = _crossing(edges, falling, _APART * share * people)
-    steps = log(share / _LEFT) / log(_APART)
-    straight = near + (near - inner) * steps
-    if inner <= 0 or near <= inner or straight <= 0:
-        return min(straight, float(edges[-1]))
-    return min(sqrt(straight * near * (near / inner) ** steps), float(edges[-1]))
-
-
-def _crossing(edges: FloatArray, tail: FloatArray, count: float) -> float:
-    """Where the number of people beyond falls to `count`, evenly spread within cells."""
-    reached = np.flatnonzero(tail >= count)
-    place = int(reached[-1]) + 1 if len(reached) else 0  # of the edge before the crossing
-    if place >= len(tail):
-        return float(edges[-1])
-    before = tail[place - 1] if place else 2 * tail[0] - tail[1]
-    share = (before - count) / (before - tail[place]) if before > tail[place] else 1.0
-    low, high = edges[place], edges[place + 1]
-    return float(low + min(max(share, 0.0), 1.0) * (high - low))
-
-
-def _sides(lower: float, upper: float) -> tuple[float, float]:
-    """Outward to two digits; a side that is near zero for its size becomes zero."""
-    if 0 < lower < upper / _ONE_SIDED:
-        lower = 0.0
-    if lower / _ONE_SIDED < upper < 0:
-        upper = 0.0
-    digit = 10.0 ** (floor(log10(max(abs(lower), abs(upper)))) - 1)
-    ends = floor(lower / digit) * digit, ceil(upper / digit) * digit
-    rounded = tuple(float(f"{end:.6g}") for end in ends)
-    return rounded[0], rounded[1] if rounded[1] > rounded[0] else rounded[0] + digit

@@ -28,7 +28,7 @@ from noisewright.tables.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
 from noisewright.tables.expressions import cell, reached
-from noisewright.tables.held_values import HeldValues
+from noisewright.tables.held_values import HeldRows, HeldValues
 from noisewright.tables.request import Request, Stage, nested, unit_storages, wrong_column
 from noisewright.tables.sql_counter import Totals, zeros
 from noisewright.workload.measures import COUNT, Count, Measure, OfNumber
@@ -75,6 +75,16 @@ class DuckDBCounter:
             table = _opened(connection, source, {column: "text", **unit_storages(unit)})
             relation = _chained(table.relation, held.stages(table.column, _DIALECT))
             counted = relation.aggregate(held.grouped)
+            rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
+        return held.answer(rows)
+
+    def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
+        """How many people have so many rows: as private as the table."""
+        held = HeldRows(unit)
+        with closing(connect()) as connection:
+            table = _opened(connection, source, unit_storages(unit))
+            named = _chained(table.relation, held.stages(table.column, _DIALECT))
+            counted = named.aggregate(held.by_person).aggregate(held.by_rows)
             rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
         return held.answer(rows)
 

@@ -61,6 +61,10 @@ class Engines:
         """Every text in a column and how many people hold it: as private as the table."""
         return engine_of(source).values(source, column, unit)
 
+    def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
+        """How many people have so many rows: as private as the table."""
+        return engine_of(source).rows_held(source, unit)
+
     def numbers(
         self, source: Source, domain: Domain, names: Sequence[str]
     ) -> dict[str, npt.NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""How many people hold each value of a column that no schema lists, as SQL."""
+"""How many people hold each value of a column that no schema lists, or so many rows, as SQL."""
 
 from __future__ import annotations
 
@@ -53,3 +53,34 @@ class HeldValues:
         if self.unit is not None and self.unit.missing == "refuse" and any(row[2] for row in rows):
             raise no_name(self.unit)
         return {value: int(people) for value, people, _ in rows}
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """People by how many rows they have in all."""
+
+    unit: Unit
+
+    def stages(self, columns: Columns, dialect: Dialect) -> list[Stage]:
+        """The person's name p of every row."""
+        return [Stage((f"{person_name(self.unit, columns, dialect)} AS p",))]
+
+    @property
+    def by_person(self) -> str:
+        """What is asked of these rows by name: how many there are."""
+        return "p, count(*) AS n"
+
+    @property
+    def by_rows(self) -> str:
+        """What is asked of people by number of rows n; those without a name apart."""
+        return "n, CASE WHEN p IS NULL THEN 1 ELSE 0 END AS e, count(*) AS k"
+
+    def answer(self, rows: list[tuple[int, int, int]]) -> dict[int, int]:
+        """People by number of rows; rows that name nobody are refused, or are people of one row."""
+        held: dict[int, int] = {}
+        for number, nameless, people in rows:
+            if nameless and self.unit.missing == "refuse":
+                raise no_name(self.unit)
+            own, count = (1, number) if nameless else (number, people)
+            held[own] = held.get(own, 0) + int(count)
+        return held

@@ -19,7 +19,7 @@ from noisewright.domain import Domain, Unit
 from noisewright.errors import DomainError, InvalidParameter
 from noisewright.tables.derived import DerivedRows, Place, checked_sources, no_sql
 from noisewright.tables.expressions import Dialect
-from noisewright.tables.held_values import HeldValues
+from noisewright.tables.held_values import HeldRows, HeldValues
 from noisewright.tables.request import Request, Stage, nested
 from noisewright.workload.measures import COUNT, Count, Measure
 
@@ -127,6 +127,16 @@ class SqlCounter(ABC):
         with self._table(source) as table:
             inner = nested(held.stages(table.column, self.dialect), table.source)
             query = f"SELECT {held.grouped}\nFROM (\n{inner}\n) AS k\nGROUP BY v"
+            return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+
+    def rows_held(self, source: Any, unit: Unit) -> dict[int, int]:
+        """How many people have so many rows: as private as the table."""
+        held = HeldRows(unit)
+        with self.opened(source) as table:
+            inner = nested(held.stages(table.column, self.dialect), table.source)
+            people = f"SELECT {held.by_person}\nFROM (\n{inner}\n) AS k\nGROUP BY p"
+            nameless = "CASE WHEN p IS NULL THEN 1 ELSE 0 END"
+            query = f"SELECT {held.by_rows}\nFROM (\n{people}\n) AS q\nGROUP BY n, {nameless}"
             return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
 
     def explain(
