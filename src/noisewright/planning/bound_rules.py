@@ -109,7 +109,7 @@ def ends(edges: FloatArray, below: FloatArray, spread: FloatArray) -> tuple[floa
     def end(inner: float, outer: float) -> float:
         near, far = (abs(place(edges, fitted, share) - middle) for share in (inner, outer))
         length = far / near if near > 0 else np.inf
-        return far * float(np.clip(1.55 * (length - 0.82), 1.15, 6.0))
+        return far * float(np.clip(1.5 * (length - 0.82), 1.15, 6.0))
 
     lower = middle - end(1 - _INNER, 1 - _OUTER)
     upper = middle + end(_INNER, _OUTER)
