@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from noisewright import container
+from noisewright.central.mechanism import Given
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, WeakPrivacyWarning, unknown_name
 from noisewright.parallel import one_thread_if_small
@@ -48,6 +49,8 @@ def plan(
     mechanism: str | CentralMechanism = "auto",
     strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
+    people: int | None = None,
+    public: Sequence[npt.ArrayLike] = (),
 ) -> CentralPlan: ...
 
 
@@ -73,6 +76,8 @@ def plan(
     mechanism: Any = "auto",
     strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
+    people: int | None = None,
+    public: Sequence[npt.ArrayLike] = (),
     **local: Any,
 ) -> CentralPlan | PairsPlan | LocalPlan:
     """Plan answers to `queries` under `privacy`; nothing touches data until the plan is released.
@@ -87,6 +92,10 @@ def plan(
     of one's own instead: rows to be measured, with a column per cell; in the local model chances,
     with a row per report and a column per value. It is made exact in whole numbers, from which
     sensitivity or ε are computed, and refused where the queries do not follow from it.
+
+    With `people`, their public number, mechanisms compete whose errors depend on it (`projection`):
+    biased, and nearer where people are few. Errors are then simulated at the histograms `public`,
+    or at three kinds of made-up ones, never at the data.
 
     With `model="local"` there is no curator: every person sends a report that is private by itself
     and the plan says how many people are needed. With `error="max"`, `max_error` (a share of
@@ -108,6 +117,8 @@ def plan(
                     "error", error, "needs a max_error in the local model", "max_error=0.05, say"
                 )
             local = {"counter": _counter(), "strategy": strategy, **local}
+            if people is not None:
+                local["people"] = people
             return plan_local(asked, privacy, mechanism, domain, **local)
         if local:
             raise _not_central(sorted(local)[0])
@@ -115,7 +126,10 @@ def plan(
         if pairs_of_many(asked) and domain is None and mechanism in ("auto", "second-moments"):
             return plan_pairs(len(asked.structure.sizes), privacy)
         counter = _counter()
-        return choice.plan_central(asked, privacy, norm, mechanism, domain, counter, strategy)
+        given = _given(people, public)
+        return choice.plan_central(
+            asked, privacy, norm, mechanism, domain, counter, strategy, given
+        )
 
 
 def explain(
@@ -126,6 +140,8 @@ def explain(
     mechanism: str | CentralMechanism = "auto",
     strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
+    people: int | None = None,
+    public: Sequence[npt.ArrayLike] = (),
 ) -> Explanation:
     """The plan with a curator that `plan` gives, and why it is by the mechanism it is by.
 
@@ -136,7 +152,8 @@ def explain(
     _warn(privacy)
     _check_one(mechanism, strategy)
     with one_thread_if_small(max(asked.structure.sizes)):
-        return explain_central(asked, privacy, norm, mechanism, domain, _counter(), strategy)
+        given = _given(people, public)
+        return explain_central(asked, privacy, norm, mechanism, domain, _counter(), strategy, given)
 
 
 def plan_for(
@@ -247,6 +264,8 @@ def compare(
     model: Literal["central"] = "central",
     error: str | float = "rmse",
     domain: Domain | None = None,
+    people: int | None = None,
+    public: Sequence[npt.ArrayLike] = (),
 ) -> list[Comparison]: ...
 
 
@@ -268,9 +287,14 @@ def compare(
     model: str = "central",
     error: str | float = "rmse",
     domain: Domain | None = None,
+    people: int | None = None,
+    public: Sequence[npt.ArrayLike] = (),
     **local: Any,
 ) -> list[Comparison] | list[LocalComparison]:
-    """Every mechanism of the model side by side, best first; those that refuse come last."""
+    """Every mechanism of the model side by side, best first; those that refuse come last.
+
+    `people` and `public` add mechanisms whose errors depend on them, as in `plan`.
+    """
     _check_model(model)
     asked = workload(queries)
     with one_thread_if_small(max(asked.structure.sizes)):
@@ -278,7 +302,8 @@ def compare(
             from noisewright.local.choose.candidates import compare_local
 
             return compare_local(asked, privacy, domain, **local)
-        return choice.compare_central(asked, privacy, choice.error_norm(error), domain)
+        given = _given(people, public)
+        return choice.compare_central(asked, privacy, choice.error_norm(error), domain, given)
 
 
 def find_bounds(
@@ -312,6 +337,17 @@ def load(path: str | Path) -> plan_files.Content | LearningPlan | Selection:
     return content
 
 
+def _given(people: int | None, public: Sequence[npt.ArrayLike]) -> Given | None:
+    """What is public of the people, where their number is."""
+    import numpy as np
+
+    if people is not None:
+        return Given(people, tuple(np.asarray(own, dtype=np.float64) for own in public))
+    if len(public):
+        raise InvalidParameter("public", len(public), "needs a number of people", "give people=")
+    return None
+
+
 def _check_model(model: str) -> None:
     if model not in ("central", "local"):
         raise InvalidParameter(
@@ -332,7 +368,7 @@ def _not_central(name: str) -> InvalidParameter:
 
     if name in (*Search.names(), "people", "alpha", "max_error", "beta"):
         return InvalidParameter("argument", name, "is for the local model", "set model='local'")
-    known = ("model", "error", "mechanism", "strategy", "domain")
+    known = ("model", "error", "mechanism", "strategy", "domain", "people", "public")
     return unknown_name("argument", name, "is no argument of `plan`", known)
 
 

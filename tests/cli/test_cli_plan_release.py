@@ -193,3 +193,17 @@ def test_quantiles_are_written_beside_the_answers(here: Path) -> None:
         (f"sex = {sex}", level) for sex in "FM" for level in (0.25, 0.5)
     ]
     assert all(0 <= float(r["lower"]) <= float(r["upper"]) <= 100 for r in rows)
+
+
+def test_made_up_rows_are_written_beside_the_answers(here: Path) -> None:
+    planned()
+    result = run(
+        "release", "p.nw", "people.csv", "-o", "a.csv", "--synthetic", "40", "rows.csv", "--json"
+    )
+    assert result.exit_code == 0
+    assert "made up" in json.loads(result.stdout)["synthetic_note"]
+    with Path("rows.csv").open(newline="", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == 40
+    refused = run("release", "p.nw", "people.csv", "-o", "b.csv", "--synthetic", "0", "r.csv")
+    assert refused.exit_code == 2
+    assert not Path("b.csv").exists()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from itertools import combinations, pairwise
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.planning.synthetic import drawn_cells, synthesise
+from noisewright.estimate.table_tree import _information, drawn_cells, join_order
+from noisewright.planning.synthetic import synthesise
 
 DOMAIN = nw.Domain(
     [
@@ -61,15 +67,78 @@ def test_numbers_of_rows_that_make_no_sense_are_refused(release, count):
         release.synthesise(count)
 
 
-def test_a_release_without_a_schema_and_a_domain_too_large_are_refused():
+def test_a_release_without_a_schema_and_one_without_tables_are_refused():
     plain = nw.plan("identity:4", nw.Privacy(rho=1.0)).release([1, 2, 3, 4])
     with pytest.raises(InvalidParameter, match="schema"):
         synthesise(plain, 10)
     wide = nw.Domain([nw.Numeric.integers(f"n{i}", 0, 99) for i in range(4)])
-    spec = {"queries": [{"marginal": ["n0"]}, {"marginal": ["n1"]}]}
-    plan = nw.plan(nw.Workload.from_spec(spec, wide), nw.Privacy(rho=1.0))
-    import pandas as pd
-
+    plan = nw.plan(nw.Workload.from_spec({"queries": [{"cdf": "n0"}]}, wide), nw.Privacy(rho=1.0))
     frame = pd.DataFrame({f"n{i}": [1, 2, 3] for i in range(4)})
-    with pytest.raises(TooLarge, match="joint"):
+    with pytest.raises(TooLarge, match="tables of counts"):
         plan.release(frame).synthesise(10)
+
+
+def wide_release():
+    """Thirty binary columns, each like the one before it; all neighbours and one far pair asked."""
+    rng = np.random.default_rng(5)
+    columns = [rng.random(4000) < 0.5]
+    for _ in range(29):
+        columns.append(np.where(rng.random(4000) < 0.9, columns[-1], ~columns[-1]))
+    names = [f"c{i}" for i in range(30)]
+    domain = nw.Domain([nw.Boolean(name) for name in names])
+    pairs = [[a, b] for a, b in pairwise(names)]
+    spec = {"queries": [{"marginal": pair} for pair in [*pairs, ["c0", "c29"]]]}
+    plan = nw.plan(nw.Workload.from_spec(spec, domain), nw.Privacy(rho=50.0))
+    return plan.release(pd.DataFrame(dict(zip(names, columns, strict=True))))
+
+
+def test_rows_beyond_listable_cells_match_the_tables_they_are_put_together_from():
+    release = wide_release()
+    rows = release.synthesise(3000)
+    frame = rows.to_pandas()
+    assert frame.shape == (3000, 30)
+    assert len(rows.distances) == 30
+    assert set(rows.matched) | set(rows.extrapolated) == set(rows.distances)
+    assert len(rows.matched) >= 29
+    for name, share in rows.distances.items():
+        first, second = name.split(" × ")
+        table = nw.post_process(release, non_negative=True).table(name).to_pandas()["answer"]
+        counts = np.bincount(2 * frame[first].astype(int) + frame[second].astype(int), minlength=4)
+        apart = np.abs(counts / 3000 - table / table.sum()).sum() / 2
+        assert share == pytest.approx(apart, abs=1e-9)
+    assert "made up" in rows.note
+
+
+def test_the_order_of_joining_is_a_tree_of_most_information():
+    """Against every spanning tree of four attributes."""
+    rng = np.random.default_rng(6)
+    joint = rng.dirichlet(np.full(16, 0.3)).reshape(2, 2, 2, 2)
+    pairs = [(a, b) for a in range(4) for b in range(a + 1, 4)]
+    tables = {
+        pair: joint.sum(axis=tuple(i for i in range(4) if i not in pair)).ravel() for pair in pairs
+    }
+    told = {pair: _information((2,) * 4, pair, pair[:1], tables[pair]) for pair in pairs}
+    steps = join_order((2,) * 4, tables)
+    chosen = sum(told[block] for block, old, _ in steps if old)
+    singles = [block for block, old, _ in steps if not old]
+    trees = [
+        edges for edges in combinations(pairs, 3) if len({i for edge in edges for i in edge}) == 4
+    ]
+    assert chosen + sum(told[block] for block in singles) == pytest.approx(
+        max(sum(told[edge] for edge in edges) for edges in trees if singles[0] in edges)
+    )
+
+
+def test_tables_are_handed_to_private_pgm(release, monkeypatch):
+    class LinearMeasurement:
+        def __init__(self, noisy_measurement, clique, stddev=1.0):
+            self.values, self.clique, self.stddev = noisy_measurement, clique, stddev
+
+    monkeypatch.setitem(sys.modules, "mbi", SimpleNamespace(LinearMeasurement=LinearMeasurement))
+    measured = release.to_mbi()
+    assert [m.clique for m in measured] == [("sex", "age"), ("works",)]
+    np.testing.assert_array_equal(measured[0].values, release.answers[:8])
+    assert measured[0].stddev == pytest.approx(release.std[0])
+    monkeypatch.setitem(sys.modules, "mbi", None)
+    with pytest.raises(InvalidParameter, match="mbi"):
+        release.to_mbi()

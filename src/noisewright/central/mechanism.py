@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.errors import InvalidParameter
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
@@ -36,6 +37,41 @@ class Table:
 
 
 Counts = Mapping[Table, Integers]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What is public of the people: their number, and histograms that theirs may be like.
+
+    Errors that depend on people are told for these. Without histograms of one's own, three kinds
+    are taken: all cells alike, shares that fall with their rank, and few cells that hold everybody.
+    """
+
+    people: int
+    histograms: tuple[FloatArray, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.people, bool) or int(self.people) != self.people or self.people < 1:
+            raise InvalidParameter("people", self.people, "must be a whole number >= 1")
+        for histogram in self.histograms:
+            values = np.asarray(histogram, dtype=np.float64)
+            if values.ndim != 1 or not np.isfinite(values).all() or values.min(initial=0.0) < 0:
+                raise InvalidParameter(
+                    "public", "histogram", "must be one number per cell, none negative"
+                )
+            if not values.sum() > 0:
+                raise InvalidParameter("public", "histogram", "must hold somebody")
+
+    def shares(self, cells: int) -> list[FloatArray]:
+        """Shares of people over so many cells, one array per kind of public histogram."""
+        if self.histograms:
+            return [np.asarray(own / own.sum()) for own in self.histograms]
+        order = np.random.default_rng(0).permutation(cells)
+        ranked = np.empty(cells)
+        ranked[order] = 1.0 / np.arange(1, cells + 1)
+        few = np.zeros(cells)
+        few[order[: max(1, round(cells ** (1 / 3)))]] = 1.0
+        return [np.asarray(own / own.sum()) for own in (np.ones(cells), ranked, few)]
 
 
 class StoredMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by"):

@@ -11,7 +11,7 @@ from noisewright.central.blocks.block_mechanism import BlockMechanism
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.quantise import grid_bits
 from noisewright.central.blocks.variance import JOINT_LIMIT
-from noisewright.central.mechanism import Mechanism
+from noisewright.central.mechanism import Given, Mechanism
 from noisewright.domain import Domain
 from noisewright.norm.factorization import without_offsets
 from noisewright.privacy.budget import Privacy
@@ -28,7 +28,8 @@ class CentralProblem:
     """What a central mechanism plans for: neighbours differ in one row.
 
     Where several rows of a person count, `privacy` is the budget of a row, and `promise` the budget
-    of the person that it follows from.
+    of the person that it follows from. `given` is what is public of the people, where errors that
+    depend on them are to be told.
     """
 
     workload: Workload
@@ -37,6 +38,7 @@ class CentralProblem:
     norm: float
     domain: Domain | None = None
     promise: Privacy | None = None
+    given: Given | None = None
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -124,7 +126,8 @@ class CentralMechanism:
     """A named way to plan; `refuses` says in words why it cannot, or None.
 
     A `baseline` is planned when named and listed in comparisons, never chosen by itself. `slow`
-    tells where planning takes minutes: such a mechanism comes last.
+    tells where planning takes minutes: such a mechanism comes last. One that is `biased` has errors
+    that depend on the people, and is planned where something public of them is given.
     """
 
     name: str
@@ -133,6 +136,7 @@ class CentralMechanism:
     plan: Callable[[CentralProblem], Proposal]
     baseline: bool = False
     slow: Callable[[CentralProblem], bool] | None = None
+    biased: bool = False
 
 
 def refuses_gaussian(problem: CentralProblem) -> str | None:

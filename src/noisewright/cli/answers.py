@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     "--quantile", "levels", type=float, multiple=True,
     help="Write this quantile of every CDF to OUTPUT.quantiles.csv.",
 )  # fmt: skip
+@click.option(
+    "--synthetic", type=(int, FILE), metavar="N FILE",
+    help="Write N made-up rows that agree with the release (CSV or Parquet).",
+)  # fmt: skip
 @click.option("--report", "page", type=FILE, help="Write a page about the release here (.html).")
 @click.option("--excel", is_flag=True, help="Mark CSV as UTF-8 the way spreadsheets look for it.")
 @click.option("--invariant", "declared", multiple=True, help='Public value: "LABEL = NUMBER".')
@@ -65,6 +69,7 @@ def release(
     integer: bool,
     suppress: float | None,
     levels: tuple[float, ...],
+    synthetic: tuple[int, str] | None,
     page: str | None,
     excel: bool,
     declared: tuple[str, ...],
@@ -81,9 +86,11 @@ def release(
     ever grows. Options that change answers work after the noise and do not read the table again.
     """
     from noisewright.errors import InvalidParameter
+    from noisewright.files import write_table
     from noisewright.planning.postprocess import Steps, apply_steps, check_steps
     from noisewright.planning.release import kept_path
     from noisewright.planning.released_quantiles import check_quantiles
+    from noisewright.planning.synthetic import check_synthesis
     from noisewright.report import report
 
     if explain:
@@ -98,6 +105,7 @@ def release(
     kept, quantiles = kept_path(output), f"{output}.quantiles.csv"
     spent = check_recorded(output, plan_file, *paths)
     more = [str(kept), *([quantiles] if levels else []), *([page] if page else [])]
+    more += [synthetic[1]] if synthetic else []
     for path in more:
         check_output(path, plan_file, *paths)
     spending.check_free(output, *more)
@@ -112,6 +120,8 @@ def release(
         check_steps(plan, steps)
     if levels:
         check_quantiles(plan, levels)
+    if synthetic is not None:
+        check_synthesis(plan, synthetic[0])
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return
@@ -123,6 +133,10 @@ def release(
         released.save(kept)
         if levels:
             _write_quantiles(plain, levels, quantiles)
+        if synthetic is not None:
+            stage("making up rows")
+            made_up = plain.synthesise(synthetic[0])
+            write_table(synthetic[1], made_up.to_arrow())
         if page is not None:
             stage("drawing the report")
             report(released, page)
@@ -130,11 +144,14 @@ def release(
     if as_json:
         files = {"answers": output, "metadata": str(beside), "kept": str(kept)}
         files |= {} if page is None else {"report": page}
+        if synthetic is not None:
+            files |= {"synthetic": synthetic[1], "synthetic_note": made_up.note}
         print_json({**released.metadata, **files})
         return
     rest = len(released) - SHOWN
     where = f"{rest:,} more in {output}" if rest > 0 else f"written to {output}"
     where += "" if page is None else f"; report: {page}"
+    where += "" if synthetic is None else f"; {synthetic[1]}: {made_up.note}"
     print_answers("Private answers", released, f"{where}; what was spent: {beside}; kept: {kept}")
     spending.tell_left()
 

@@ -23,11 +23,20 @@ if TYPE_CHECKING:
     "--effort", type=click.Choice(["low", "normal", "high"]),
     help="Local: how hard to look for a better strategy (normal unless told).",
 )  # fmt: skip
+@click.option(
+    "--people", type=int,
+    help="How many there are, if public: adds mechanisms whose error depends on it (simulated).",
+)  # fmt: skip
 @click.option("--alpha", type=float, default=0.01, help="Local: variance per query aimed at.")
 @click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
 @json_option
 def compare(
-    question: Question, effort: str | None, alpha: float, chart: str | None, as_json: bool
+    question: Question,
+    effort: str | None,
+    people: int | None,
+    alpha: float,
+    chart: str | None,
+    as_json: bool,
 ) -> None:
     """Compare all mechanisms for WORKLOAD (such as prefix:64), or for questions in YAML.
 
@@ -37,6 +46,7 @@ def compare(
     Examples:
       noisewright compare prefix:64 --epsilon 1 --delta 1e-9
       noisewright compare marginals:2^8:3 --epsilon 1 --json
+      noisewright compare marginals:2^6:2 --epsilon 1 --neighbours replace-one --people 500
       noisewright compare prefix:64 --model local --epsilon 1
     """
     from noisewright.report.comparison import check_chart
@@ -46,17 +56,21 @@ def compare(
     if question.model == "local":
         _compare_local(question, effort, alpha, chart, as_json)
     else:
-        _compare_central(question, chart, as_json)
+        _compare_central(question, people, chart, as_json)
 
 
-def _compare_central(question: Question, chart: str | None, as_json: bool) -> None:
+def _compare_central(
+    question: Question, people: int | None, chart: str | None, as_json: bool
+) -> None:
     """Every central mechanism with its errors, against the lower bound."""
     from noisewright import api
     from noisewright.report.comparison import draw_comparison
 
     privacy, queries = question.privacy, question.queries
     with progress("comparing"):
-        rows = api.compare(queries, privacy, error=question.exponent, domain=question.domain)
+        rows = api.compare(
+            queries, privacy, error=question.exponent, domain=question.domain, people=people
+        )
     planned = [row for row in rows if row.refusal is None]
     first = planned[0]
     if chart is not None:
@@ -67,11 +81,11 @@ def _compare_central(question: Question, chart: str | None, as_json: bool) -> No
     if as_json:
         print_json([row.to_dict() for row in planned])
         return
-    columns = ("mechanism", "rmse", "max", "lower_bound", "ratio", "widest_ratio", "seconds")
+    columns = ("mechanism", "rmse", "max", "errors", "lower_bound", "ratio", "widest_ratio")
     bound, widest = f"bound ({question.error})", "to any"
     print_table(
         f"Expected error in people, {privacy.text()}",
-        ["mechanism", "rmse", "largest", bound, "ratio", widest, "seconds"],
+        ["mechanism", "rmse", "largest", "errors", bound, "ratio", widest],
         [[_rounded(getattr(row, name)) for name in columns] for row in planned],
         caption="\n".join(filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])),
     )

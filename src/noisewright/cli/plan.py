@@ -57,7 +57,10 @@ _STAGES = {"proof": "proving", "first plan": "a first plan"}
     help="Your own matrix instead (.npy, .npz, .mtx, .csv): rows to measure; local: chances.",
 )  # fmt: skip
 @click.option("--explain", is_flag=True, help="Say why this mechanism, and what others reach.")
-@click.option("--people", type=int, help="Local: the expected error for that many people.")
+@click.option(
+    "--people", type=int,
+    help="How many there are, if public. Local: the expected error; else adds biased mechanisms.",
+)  # fmt: skip
 @click.option("--alpha", type=float, help="Local: people needed for this variance per query.")
 @click.option("--max-error", type=float, help="Local: the fewest people for this largest error.")
 @click.option("--beta", type=float, help="Local: chance that --max-error fails (0.05 unless told).")
@@ -135,7 +138,9 @@ def plan(
     if target_max is not None:
         targets.append(Target("max", target_max))
     with progress("planning"):
-        reasons, binding = _planned(question, mechanism, strategy, targets, pure)
+        people = local["people"]
+        assert people is None or isinstance(people, int)
+        reasons, binding = _planned(question, mechanism, strategy, targets, pure, people)
     result = reasons.plan
     if output is not None:
         result.save(output)
@@ -168,7 +173,12 @@ def _show_reasons(reasons: Explanation) -> None:
 
 
 def _planned(
-    question: Question, mechanism: str, strategy: str | None, targets: list[Target], pure: bool
+    question: Question,
+    mechanism: str,
+    strategy: str | None,
+    targets: list[Target],
+    pure: bool,
+    people: int | None,
 ) -> tuple[Explanation, str | None]:
     """The plan for a budget, or for targets with the one that decides the budget."""
     from noisewright import api
@@ -181,7 +191,13 @@ def _planned(
         own = None if strategy is None else read_matrix(strategy)
         budget = question.privacy
         return api.explain(
-            queries, budget, error=error, mechanism=mechanism, strategy=own, domain=domain
+            queries,
+            budget,
+            error=error,
+            mechanism=mechanism,
+            strategy=own,
+            domain=domain,
+            people=people,
         ), None
     if strategy is not None:
         raise InvalidParameter(

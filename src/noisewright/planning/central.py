@@ -15,6 +15,7 @@ import numpy as np
 
 from noisewright import __version__
 from noisewright.central.blocks.block_mechanism import continuous_deviation
+from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.display import Shown
@@ -43,7 +44,7 @@ from noisewright.planning.plan import (
     query_names,
     table_errors,
 )
-from noisewright.planning.postprocess import Steps, processed
+from noisewright.planning.postprocess import Steps, held, processed
 from noisewright.planning.release import Release, fresh_name
 from noisewright.planning.spending import (
     Again,
@@ -129,6 +130,11 @@ class CentralPlan(Shown):
         return self.proposal.mechanism
 
     @property
+    def measures_only(self) -> Mechanism:
+        """What answers without bias: the method, or what it is fitted to."""
+        return self.method.inner if isinstance(self.method, FittedMechanism) else self.method
+
+    @property
     def privacy(self) -> Privacy:
         """The budget that the noise is calibrated to."""
         return self.promise or self.method.privacy
@@ -207,6 +213,13 @@ class CentralPlan(Shown):
     def accuracy(self) -> Accuracy:
         """How wrong the answers to the terms are, impossible cells taken into account."""
         return self.measured_accuracy if self._impossible is None else self._impossible.accuracy
+
+    @cached_property
+    def interval_accuracy(self) -> Accuracy:
+        """How wrong the unbiased answers are, around which intervals lie."""
+        if isinstance(self.method, FittedMechanism):
+            return self.method.inner.accuracy(self.terms)
+        return self.accuracy
 
     @property
     def achieved(self) -> float:
@@ -435,27 +448,31 @@ class CentralPlan(Shown):
     def noisy(self, measurement: Measurement) -> FloatArray:
         """Unbiased answers to the terms."""
         if self._impossible is None:
-            return self.method.answer(measurement, self.terms)
+            inner = isinstance(self.method, FittedMechanism)
+            own = measurement.parts[0] if inner else measurement
+            return self.measures_only.answer(own, self.terms)
         known = self._impossible
         answers = self.method.answer(measurement, [*self.terms, *known.terms])
         return known.accuracy.correct(answers, np.zeros_like(answers[known.accuracy.known]))
 
     def outcome(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says, after the steps of post-processing taken."""
-        column = self._derived(self.noisy(measurement))
+        column = self.unbiased(measurement, steps)
+        if isinstance(self.method, FittedMechanism):
+            column = held(column, self.method.answer(measurement, self.terms))
         return processed(self, column, steps) if steps else column
 
     def changes(self, steps: Sequence[Steps]) -> bool:
         """Whether steps change answers, so that they need not be unbiased."""
-        return bool(steps)
+        return bool(steps) or isinstance(self.method, FittedMechanism)
 
     def unbiased(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says by itself."""
-        return self.outcome(measurement, ())
+        return self._derived(self.noisy(measurement))
 
     def _derived(self, answers: FloatArray) -> Column:
         """What unbiased answers to the terms say of all that is asked."""
-        std, widths = self.accuracy.std, self.widths
+        std, widths = self.interval_accuracy.std, self.widths
         if not isinstance(self.workload, Questions) or self.workload.counts_only:
             return Column.around(answers, std, widths.each(1), widths.all)
         ends = np.cumsum([term.queries for term in self.terms])[:-1]
@@ -472,8 +489,8 @@ class CentralPlan(Shown):
     def widths(self) -> Widths:
         """How many standard errors hold an answer to a term."""
         return Widths(
-            lambda count: self.accuracy.multiplier(1 - (1 - LEVEL) / count),
-            self.accuracy.joint_multiplier(LEVEL),
+            lambda count: self.interval_accuracy.multiplier(1 - (1 - LEVEL) / count),
+            self.interval_accuracy.joint_multiplier(LEVEL),
         )
 
     def contradictions(self, measurement: Measurement) -> Mapping[str, Any] | None:

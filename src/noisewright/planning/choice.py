@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from noisewright.central import own_strategy
+from noisewright.central.geometry.projection_plan import refuses_fit
+from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
@@ -27,6 +30,9 @@ from noisewright.workload.measures import COUNT
 from noisewright.workload.spec import Questions
 from noisewright.workload.structure import check_magnitudes
 from noisewright.workload.tensor import mean_error
+
+NO_DATA = "no-data"
+"""The yardstick that answers without looking at anybody."""
 
 _SETTLED = 1.001  # no other mechanism could do visibly better: the search for one can stop
 _CLOSE = 1.25
@@ -76,10 +82,11 @@ def plan_central(
     domain: Domain | None = None,
     counter: Counter | None = None,
     strategy: npt.ArrayLike | None = None,
+    given: Given | None = None,
 ) -> CentralPlan:
     """The plan of the named mechanism, of the strategy given, or of the best that applies."""
     began = time.perf_counter()
-    problem = central_problem(workload, privacy, norm, domain)
+    problem = central_problem(workload, privacy, norm, domain, given)
     if strategy is not None:
         contender = own_ranking(problem, strategy).best
         return check_answerable(contender.plan(time.perf_counter() - began, counter))
@@ -132,7 +139,7 @@ def ranked(problem: CentralProblem, mechanism: str | CentralMechanism = "auto") 
             left_out[entry.name] = reason
         elif entry.baseline and mechanism == "auto":
             left_out[entry.name] = "a yardstick, planned by name"
-        elif _certified(contenders) <= _SETTLED:
+        elif _certified(contenders) <= _SETTLED and not entry.biased:
             left_out[entry.name] = f"not asked: {contenders[-1].name} meets the lower bound"
         elif entry.slow is not None and entry.slow(problem):
             slow.append(entry)
@@ -156,7 +163,7 @@ def ranked(problem: CentralProblem, mechanism: str | CentralMechanism = "auto") 
 def _propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
     stage(f"planning by {entry.name}")
     began = time.perf_counter()
-    proposal = entry.plan(problem)
+    proposal = problem.once(entry.plan)
     return Contender(entry.name, problem, proposal, time.perf_counter() - began)
 
 
@@ -229,10 +236,18 @@ class Comparison:
 
 
 def compare_central(
-    workload: Workload, privacy: Privacy, norm: float = 2.0, domain: Domain | None = None
+    workload: Workload,
+    privacy: Privacy,
+    norm: float = 2.0,
+    domain: Domain | None = None,
+    given: Given | None = None,
 ) -> list[Comparison]:
-    """All central mechanisms for a workload, best first; those that refuse come last."""
-    problem = central_problem(workload, privacy, norm, domain)
+    """All central mechanisms for a workload, best first; those that refuse come last.
+
+    With something public of the people `given`, mechanisms whose errors depend on them are planned
+    too, beside the answers that look at nobody.
+    """
+    problem = central_problem(workload, privacy, norm, domain, given)
     reasons = {name: entry.refuses(problem) for name, entry in CENTRAL.items()}
     contenders = [_propose(problem, CENTRAL[name]) for name in reasons if reasons[name] is None]
     if not contenders:
@@ -241,9 +256,24 @@ def compare_central(
     plans = [(contender.plan(contender.seconds)) for contender in contenders]
     known = [plan.proposal.bound or 0.0 for plan in plans if plan.lower_bound is not None]
     rows = [_row(plan, max(known, default=None)) for plan in plans]
+    if (even := _even_answers(problem)) is not None:
+        rows.append(even)
     rows.sort(key=lambda row: row.achieved or 0.0)
     refused = [Comparison(name, refusal=reason) for name, reason in reasons.items() if reason]
     return rows + refused
+
+
+def _even_answers(problem: CentralProblem) -> Comparison | None:
+    """The answers that people spread evenly over cells would give, whoever they are: no noise."""
+    if problem.given is None or refuses_fit(problem) is not None:
+        return None
+    cells, people = problem.workload.size, problem.given.people
+    shares = problem.given.shares(cells)
+    misses = [people * problem.workload.matvec(own - 1 / cells) for own in shares]
+    worst = max(misses, key=lambda miss: float((miss**2).sum()))
+    error = mean_error(worst, problem.norm)
+    figures = mean_error(worst, 2), float(np.abs(worst).max())
+    return Comparison(NO_DATA, *figures, achieved=error, errors="simulated")
 
 
 def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
@@ -265,13 +295,17 @@ def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
 
 
 def central_problem(
-    workload: Workload, privacy: Privacy, norm: float, domain: Domain | None = None
+    workload: Workload,
+    privacy: Privacy,
+    norm: float,
+    domain: Domain | None = None,
+    given: Given | None = None,
 ) -> CentralProblem:
     """The workload with its attributes, as mechanisms see it."""
     domain = workload.domain if isinstance(workload, Questions) else domain
     rows = 1 if domain is None else domain.rows
     own, promise = row_budget(privacy, rows), None if rows == 1 else privacy
-    problem = CentralProblem(workload, _sizes(workload, domain), own, norm, domain, promise)
+    problem = CentralProblem(workload, _sizes(workload, domain), own, norm, domain, promise, given)
     check_magnitudes(workload)
     if problem.structure.zero:
         raise InvalidParameter(

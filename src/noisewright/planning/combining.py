@@ -38,6 +38,14 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
             "are over different schemas",
             "combine like with like",
         )
+    for plan in (mine, theirs):
+        if plan.measures_only is not plan.method:
+            raise InvalidParameter(
+                "releases",
+                plan.mechanism,
+                "is biased, and is not weighed with others",
+                "combine releases without projection",
+            )
     _check_rows(mine)
     names = [set((r.identity or "").split(_JOIN)) for r in (first, second)]
     if names[0] & names[1] or "" in names[0] | names[1]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism
 from noisewright.domain import Domain
 from noisewright.planning.central import CentralPlan, check_answerable
@@ -56,13 +57,14 @@ def explain_central(
     domain: Domain | None = None,
     counter: Counter | None = None,
     strategy: npt.ArrayLike | None = None,
+    given: Given | None = None,
 ) -> Explanation:
     """The plan that the same arguments give, with its reasons; nothing is planned twice."""
     if isinstance(workload, Questions) and workload.measures != (COUNT,):
-        plan = plan_central(workload, privacy, norm, mechanism, domain, counter, strategy)
+        plan = plan_central(workload, privacy, norm, mechanism, domain, counter, strategy, given)
         return Explanation(plan, "counts and sums are each planned by their best mechanism", ())
     began = time.perf_counter()
-    problem = central_problem(workload, privacy, norm, domain)
+    problem = central_problem(workload, privacy, norm, domain, given)
     ranking = ranked(problem, mechanism) if strategy is None else own_ranking(problem, strategy)
     plan = check_answerable(ranking.best.plan(time.perf_counter() - began, counter))
     return Explanation(plan, _why(ranking, mechanism, strategy is not None), _others(ranking))

@@ -21,6 +21,7 @@ from noisewright.central.blocks.block_mechanism import StoredBlocks
 from noisewright.central.carry.carry_mechanism import StoredCarry
 from noisewright.central.combined import StoredCombined
 from noisewright.central.composite import StoredComposite
+from noisewright.central.geometry.fitted import StoredFit
 from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.central.problem import Proposal
@@ -76,7 +77,9 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     privacy: dict[str, Any]
     mechanism: Text
     norm: float | None
-    strategy: StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredKNorm
+    strategy: (
+        StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredFit | StoredKNorm
+    )
     value: Size | None
     bound: Number | None
     certificate: Text
@@ -88,8 +91,10 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
         strategy, proposal = plan.method.packed(arrays), plan.proposal
-        kinds = StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredKNorm
-        if not isinstance(strategy, kinds):
+        if not isinstance(
+            strategy,
+            StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredFit | StoredKNorm,
+        ):
             raise FileFormatError(f"plans by {plan.mechanism} cannot be kept; release them now")
         return cls(
             workload=encode_workload(plan.workload, arrays),

@@ -158,9 +158,7 @@ def _applied(plan: CentralPlan, column: Column, steps: Steps) -> Column:
     answers = column.answers
     if steps.fits:
         answers = fitted(plan, answers, column.std, declared, steps.integer)
-    floor = 0.0 if steps.fits and only_sums(plan) else -np.inf
-    ends = [_holding(low, high, answers, floor) for low, high in (column.each, column.all)]
-    column = Column(answers, column.std, *ends)
+    column = held(column, answers, 0.0 if steps.fits and only_sums(plan) else -np.inf)
     return column if steps.suppress is None else _suppressed(column, steps.suppress)
 
 
@@ -173,6 +171,10 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
     share = steps.suppress
     if share is not None and not (np.isfinite(share) and share > 0):
         raise InvalidParameter("suppress", share, "must be a positive share", "0.3 means 30 %")
+    if plan.measures_only is not plan.method and (steps.fits or steps.invariants):
+        raise InvalidParameter(
+            "steps", "fit", "answers are those of one histogram already", "plan without projection"
+        )
     if steps.fits:
         check_fit(plan)
     if not steps.invariants:
@@ -232,6 +234,12 @@ def _conditioned(
     better[numbers] = declared
     widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
     return Column.around(better, accuracy.std, *widths), (rows, declared)
+
+
+def held(column: Column, answers: FloatArray, floor: float = -np.inf) -> Column:
+    """Other answers within the intervals of unbiased ones, widened where they lie outside."""
+    ends = [_holding(low, high, answers, floor) for low, high in (column.each, column.all)]
+    return Column(answers, column.std, *ends)
 
 
 def _holding(

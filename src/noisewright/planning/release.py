@@ -199,6 +199,12 @@ class Release:
 
         return synthesise(self, count)
 
+    def to_mbi(self) -> list[Any]:
+        """The noisy tables of counts as linear measurements of private-pgm (`mbi`)."""
+        from noisewright.planning.synthetic import to_mbi
+
+        return to_mbi(self)
+
     def to_pandas(self) -> pd.DataFrame:
         """The answers as a pandas frame."""
         return AnswerTable("answers", self.to_arrow()).to_pandas()

@@ -1,29 +1,46 @@
 """Made-up people whose tables agree with a release: post-processing, at no cost of privacy.
 
-One non-negative histogram is fitted to all answers at once (`postprocess.fitted_histogram`), and
-rows are drawn from it. Tables that were asked for come out as the release has them, up to rounding;
-whatever was not asked is what the fit makes of it, and no statement about the people.
+Where cells can be listed, one non-negative histogram is fitted to all answers at once
+(`postprocess.fitted_histogram`), and rows are drawn from it; tables that were asked for come out as
+the release has them, up to rounding. Beyond that rows are put together from the released tables
+(`estimate/table_tree`), and how far each table comes out from the release is told. Whatever was not
+asked is no statement about the people.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.nonnegative import LARGEST_HISTOGRAM
-from noisewright.planning.postprocess import Steps, check_steps, fitted_histogram
-from noisewright.workload.base import FloatArray
+from noisewright.estimate.table_tree import distance, drawn_cells, rows_of_tables
+from noisewright.planning.postprocess import (
+    NOTHING_DECLARED,
+    Steps,
+    check_steps,
+    fitted,
+    fitted_histogram,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from noisewright.planning.central import CentralPlan
     from noisewright.planning.release import Release
+
+Integers = npt.NDArray[np.int64]
+
+MATCHED = 0.01
+"""The share of rows that may lie elsewhere in a table that matches."""
 
 _MOST_ROWS = 10**8
 
@@ -32,26 +49,44 @@ _MOST_ROWS = 10**8
 class Synthetic(Shown):
     """Rows, and what they can be trusted for."""
 
-    cells: np.ndarray[tuple[int], np.dtype[np.int64]]
+    places: Integers
     domain: Domain
-    matched: tuple[str, ...]
+    distances: Mapping[str, float]
+    """Of every table asked, the share of rows that would have to move for it to be as released."""
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """Tables that come out as released, but for one row in a hundred."""
+        return tuple(name for name, share in self.distances.items() if share <= MATCHED)
+
+    @property
+    def extrapolated(self) -> tuple[str, ...]:
+        """Tables that were asked and do not come out as released."""
+        return tuple(name for name, share in self.distances.items() if share > MATCHED)
 
     @property
     def note(self) -> str:
         """What the rows say of people, in words."""
-        tables = ", ".join(self.matched[:10]) + (", …" if len(self.matched) > 10 else "")
-        return (
-            f"made-up rows: they match the release in {tables}, up to noise and whole numbers;"
-            " all else about them, and every single row, is made up"
+        text = (
+            f"made-up rows: they match the release in {_listed(self.matched)}, up to noise and"
+            " whole numbers; all else about them, and every single row, is made up"
         )
+        if self.extrapolated:
+            worst = max(self.distances.values())
+            text += f"; off by up to {worst:.0%} of rows in {_listed(self.extrapolated)}"
+        return text
+
+    @property
+    def cells(self) -> Integers:
+        """The cell of every row, where cells can be numbered."""
+        return np.asarray(np.ravel_multi_index(tuple(self.places.T), self.domain.shape))
 
     def to_arrow(self) -> pa.Table:
         """One row per made-up person, with a value of every attribute (null for others)."""
         import pyarrow as pa
 
-        places = np.unravel_index(self.cells, self.domain.shape)
         columns = {}
-        for name, place in zip(self.domain.names, places, strict=True):
+        for name, place in zip(self.domain.names, self.places.T, strict=True):
             values = [self.domain[name].representative(i) for i in range(self.domain[name].size)]
             columns[name] = pa.array(values).take(pa.array(place))
         return pa.table(columns)
@@ -62,7 +97,7 @@ class Synthetic(Shown):
         return frame
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.places)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("rows", f"{len(self):,}"), ("matches", ", ".join(self.matched[:5]))]
@@ -70,6 +105,66 @@ class Synthetic(Shown):
 
 def synthesise(release: Release, count: int, rng: np.random.Generator | None = None) -> Synthetic:
     """So many made-up rows from a release; `rng` only decides how fractions are rounded."""
+    plan = check_synthesis(release.plan, count)
+    assert plan.domain is not None
+    rng = rng or np.random.default_rng()
+    if plan.domain.size > LARGEST_HISTOGRAM:
+        return _from_tables(plan, release, int(count), rng)
+    if isinstance(plan.method, FittedMechanism):
+        histogram = plan.method.histogram(release.measurement)
+    else:
+        histogram = fitted_histogram(plan, release.unbiased.answers, release.unbiased.std)
+    cells = drawn_cells(histogram, int(count), rng)
+    places = np.stack(np.unravel_index(cells, plan.domain.shape), axis=1)
+    # Rows are the histogram's own: what moves is less than one row per cell of a table.
+    return Synthetic(places, plan.domain, {table.name: 0.0 for table in plan.tables()})
+
+
+def check_synthesis(plan: object, count: int) -> CentralPlan:
+    """Refuse plans whose releases give no rows; ask this before a budget is spent for them."""
+    from noisewright.planning.central import CentralPlan
+
+    if not isinstance(plan, CentralPlan) or plan.domain is None:
+        raise InvalidParameter(
+            "release", type(plan).__name__, "knows no table of people", "plan with a schema"
+        )
+    if isinstance(count, bool) or int(count) != count or not 1 <= count <= _MOST_ROWS:
+        raise InvalidParameter("count", count, f"must be a whole number from 1 to {_MOST_ROWS}")
+    if not isinstance(plan.method, FittedMechanism):
+        check_steps(plan, Steps(non_negative=True))
+    counts = any(term.is_counts and term.attributes for term in plan.terms)
+    if plan.domain.size > LARGEST_HISTOGRAM and not counts:
+        raise TooLarge(
+            "rows over so many cells are put together from tables of counts, and none was asked"
+        )
+    return plan
+
+
+def _from_tables(
+    plan: CentralPlan, release: Release, count: int, rng: np.random.Generator
+) -> Synthetic:
+    """Rows put together from released tables of counts, made non-negative and agreeing."""
+    assert plan.domain is not None
+    unbiased = release.unbiased
+    answers = fitted(plan, unbiased.answers, unbiased.std, NOTHING_DECLARED, integer=False)
+    ends = np.cumsum([term.queries for term in plan.terms])[:-1]
+    named = zip(plan.tables(), plan.terms, np.split(answers, ends), strict=True)
+    tables = [
+        (table.name, term.attributes, part / term.weight)
+        for table, term, part in named
+        if term.is_counts and term.attributes
+    ]
+    sizes = plan.domain.shape
+    places = rows_of_tables(sizes, {block: values for _, block, values in tables}, count, rng)
+    return Synthetic(
+        places,
+        plan.domain,
+        {name: distance(sizes, block, values, places) for name, block, values in tables},
+    )
+
+
+def to_mbi(release: Release) -> list[Any]:
+    """The unbiased tables of counts of a release as linear measurements of private-pgm."""
     from noisewright.planning.central import CentralPlan
 
     plan = release.plan
@@ -77,32 +172,27 @@ def synthesise(release: Release, count: int, rng: np.random.Generator | None = N
         raise InvalidParameter(
             "release", type(plan).__name__, "knows no table of people", "plan with a schema"
         )
-    if isinstance(count, bool) or int(count) != count or not 1 <= count <= _MOST_ROWS:
-        raise InvalidParameter("count", count, f"must be a whole number from 1 to {_MOST_ROWS}")
-    check_steps(plan, Steps(non_negative=True))
-    if plan.domain.size > LARGEST_HISTOGRAM:
-        raise TooLarge(
-            f"rows over {plan.domain.size} cells need a fit of the joint table, which is made up to"
-            f" {LARGEST_HISTOGRAM}; ask about fewer attributes"
+    try:
+        from mbi import LinearMeasurement  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise InvalidParameter(
+            "mbi", None, "is not installed", "pip install private-pgm, which provides it"
+        ) from None
+    column, names = release.unbiased, plan.domain.names
+    ends = np.cumsum([term.queries for term in plan.terms])[:-1]
+    pieces = zip(
+        plan.terms, np.split(column.answers, ends), np.split(column.std, ends), strict=True
+    )
+    return [
+        LinearMeasurement(
+            answers / term.weight,
+            tuple(names[i] for i in term.attributes),
+            stddev=float(np.sqrt(np.mean((std / term.weight) ** 2))),
         )
-    histogram = fitted_histogram(plan, release.unbiased.answers, release.unbiased.std)
-    cells = drawn_cells(histogram, int(count), rng or np.random.default_rng())
-    return Synthetic(cells, plan.domain, tuple(table.name for table in plan.tables()))
+        for term, answers, std in pieces
+        if term.is_counts and term.attributes
+    ]
 
 
-def drawn_cells(
-    histogram: FloatArray, count: int, rng: np.random.Generator
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Cells of so many rows: whole parts for sure, fractions by systematic sampling.
-
-    Every cell's number of rows is right on average and off by less than one, and so are sums over
-    runs of cells.
-    """
-    total = float(histogram.sum())
-    even = np.full(len(histogram), count / len(histogram))
-    expected = even if total <= 0 else histogram * (count / total)
-    ends = np.cumsum(expected)
-    ends *= count / ends[-1]
-    # Points at u, u + 1, ...: the last end is `count`, so exactly that many points lie below it.
-    points = np.minimum(np.arange(count) + rng.random(), np.nextafter(ends[-1], 0.0))
-    return rng.permutation(np.searchsorted(ends, points, side="right"))
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "") if names else "no table"

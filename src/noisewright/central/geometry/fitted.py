@@ -1,0 +1,270 @@
+"""Any noise, then the nearest possible answers: those of one histogram of people.
+
+The measurement is another mechanism's, and so is its privacy. What is answered comes from the
+histogram that fits it best, so that answers agree with each other and with what people can be:
+biased, and nearer where people are few. How near depends on the people, and is simulated at public
+histograms, never at the data. The other mechanism's unbiased answers stay beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from noisewright.central.blocks.block_mechanism import StoredBlocks
+from noisewright.central.carry.carry_mechanism import StoredCarry
+from noisewright.central.geometry.k_norm import StoredKNorm
+from noisewright.central.mechanism import (
+    Counts,
+    Given,
+    Measurement,
+    Mechanism,
+    StoredMechanism,
+    Table,
+    Values,
+)
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.estimate.accuracy import Accuracy, Indices, Kind
+from noisewright.estimate.projection import AnswerSpace, Possible
+from noisewright.privacy.budget import Privacy
+from noisewright.privacy.source import ByteSource
+from noisewright.privacy.spend import Spend
+from noisewright.workload import Identity, Workload
+from noisewright.workload.base import FloatArray
+from noisewright.workload.measures import COUNT, Measure
+from noisewright.workload.stored import decode_workload, encode_workload
+from noisewright.workload.structure import Term, terms
+from noisewright.workload.tensor import sum_out
+
+Space = Literal["cells", "answers"]
+
+MOST_CELLS = 2**18
+"""Cells up to which a histogram is fitted."""
+
+_DRAWS = 4, 40  # of noise, at each public histogram: at least, at most
+_DRAWN_CELLS = 2**14
+_CLOSE = 0.05  # of the noise's size: nearer than this, a fit is not improved
+_WIDE = 4.0  # times the declared people: as many as a histogram may hold where they are protected
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMechanism:
+    """The measurement of `inner`, answered by the possible histogram nearest to it.
+
+    Nearest in the counts of all cells, or in the answers to `workload`.
+    """
+
+    inner: Mechanism
+    workload: Workload
+    sizes: tuple[int, ...]
+    space: Space
+    given: Given
+
+    def __post_init__(self) -> None:
+        if prod(self.sizes) > MOST_CELLS or self.workload.size != prod(self.sizes):
+            raise InvalidParameter(
+                "cells", self.workload.size, f"must be at most {MOST_CELLS} to fit a histogram"
+            )
+        for histogram in self.given.histograms:
+            if histogram.shape != (self.workload.size,):
+                raise InvalidParameter("public", histogram.shape, "must have a share per cell")
+
+    # --- as measured ----------------------------------------------------------------------------
+
+    @property
+    def privacy(self) -> Privacy:
+        return self.inner.privacy
+
+    @property
+    def spend(self) -> Spend:
+        return self.inner.spend
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return self.inner.tables
+
+    @property
+    def unit_noise(self) -> None:
+        """Answers are biased: bounds on linear strategies are not for them."""
+        return
+
+    @property
+    def agrees(self) -> bool:
+        return True
+
+    def of(self, measure: Measure) -> Self:
+        if measure == COUNT:
+            return self
+        raise OutOfReach("histograms of people tell no sums; plan them by another mechanism")
+
+    def at(self, privacy: Privacy) -> Self:
+        return replace(self, inner=self.inner.at(privacy))
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        """The noisy values, and the number of people where neighbours make that public."""
+        people = float(counts[self.tables[0]].sum())
+        values = (np.array([people]),) if self._public_total else ()
+        return Measurement(values, (self.inner.measure(counts, source),))
+
+    def fits(self, measurement: Measurement) -> bool:
+        expected = [(1,)] if self._public_total else []
+        if [value.shape for value in measurement.values] != expected:
+            return False
+        return len(measurement.parts) == 1 and self.inner.fits(measurement.parts[0])
+
+    def check_reach(self, asked: Sequence[Term]) -> None:
+        self.inner.check_reach([*self._fitted_to, *asked])
+
+    @property
+    def _public_total(self) -> bool:
+        return self.privacy.neighbours == "replace-one"
+
+    # --- the histogram --------------------------------------------------------------------------
+
+    @cached_property
+    def _fitted_to(self) -> list[Term]:
+        if self.space == "answers":
+            return terms(self.workload, self.sizes)
+        every = tuple(range(len(self.sizes)))
+        return [Term.of_product(1.0, every, [Identity(size) for size in self.sizes])]
+
+    def _possible(self, people: float) -> Possible:
+        if self._public_total:
+            return Possible(max(people, 0.0))
+        return Possible(_WIDE * self.given.people, at_most=True)
+
+    @cached_property
+    def _fit_accuracy(self) -> Accuracy:
+        return self.inner.accuracy(self._fitted_to)
+
+    @cached_property
+    def _noise(self) -> float:
+        """The size of the noise in all that is fitted to."""
+        return float(np.sqrt(self._fit_accuracy.variance.sum()))
+
+    @cached_property
+    def _answer_space(self) -> AnswerSpace:
+        return AnswerSpace(self.workload)
+
+    def _fit(self, noisy: FloatArray, people: float) -> FloatArray:
+        """The nearest histogram to every row."""
+        possible = self._possible(people)
+        if self.space == "cells":
+            return possible.nearest(noisy)
+        return self._answer_space.nearest(noisy, possible, _CLOSE * self._noise)[0]
+
+    def histogram(self, measurement: Measurement) -> FloatArray:
+        """The possible histogram nearest to what was measured."""
+        answers = self.inner.answer(measurement.parts[0], self._fitted_to)
+        people = float(measurement.values[0][0]) if self._public_total else 0.0
+        return np.asarray(self._fit(answers[None], people)[0])
+
+    def answer(self, measurement: Measurement, asked: Sequence[Term]) -> FloatArray:
+        return np.asarray(self._answers(self.histogram(measurement)[None], asked)[0])
+
+    def _answers(self, histograms: FloatArray, asked: Sequence[Term]) -> FloatArray:
+        """The answers of every row of histograms."""
+        cells = histograms.T.reshape(*self.sizes, -1)
+        parts = []
+        for term in asked:
+            table = sum_out(cells, self.sizes, term.attributes)
+            parts.append(term.answers(table.reshape(-1, len(histograms))).T)
+        return np.hstack(parts)
+
+    # --- how wrong it is ------------------------------------------------------------------------
+
+    def accuracy(self, asked: Sequence[Term]) -> Accuracy:
+        rng = np.random.default_rng(0)  # public simulation: forecasts are reproducible
+        unbiased, errors = self.inner.accuracy(asked), []
+        draws = int(np.clip(_DRAWN_CELLS // self.workload.size, *_DRAWS))
+        for shares in self.given.shares(self.workload.size):
+            people = rng.multinomial(self.given.people, shares).astype(np.float64)
+            exact = self._answers(people[None], self._fitted_to)
+            noise = self._fit_accuracy.draw(draws, rng)
+            fits = self._fit(exact + noise, self.given.people)
+            missed = self._answers(fits - people, asked)
+            errors.append(missed * self._luck(noise, asked, unbiased))
+        return SimulatedAccuracy(tuple(errors), unbiased)
+
+    def _luck(self, noise: FloatArray, asked: Sequence[Term], unbiased: Accuracy) -> float:
+        """What these draws fall short of the noise's known size: most of a forecast's own error."""
+        if self.space == "cells":
+            noise = self._answers(noise, asked)
+        if noise.shape[1] != len(unbiased.variance):
+            return 1.0  # questions asked later: their noise is not among what was drawn
+        drawn = float((noise**2).mean())
+        return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
+
+    def record(self) -> dict[str, Any]:
+        fit = {"space": self.space, "people": self.given.people}
+        return {"projection": fit, **self.inner.record()}
+
+    def packed(self, arrays: dict[str, Values]) -> StoredFit:
+        inner = self.inner.packed(arrays)
+        if not isinstance(inner, StoredBlocks | StoredCarry | StoredKNorm):
+            raise FileFormatError("plans by this noise and a projection cannot be kept")
+        public = []
+        for number, histogram in enumerate(self.given.histograms):
+            public.append(f"public.{number}")
+            arrays[public[-1]] = histogram
+        asked = encode_workload(self.workload, arrays)
+        return StoredFit(inner, asked, self.space, self.given.people, public)
+
+
+class StoredFit(StoredMechanism, frozen=True, tag="projection"):
+    """What is measured, and what the histogram is fitted to."""
+
+    inner: StoredBlocks | StoredCarry | StoredKNorm
+    workload: Any
+    space: Space
+    people: int
+    public: list[str]
+
+    def unpacked(
+        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+    ) -> FittedMechanism:
+        """The mechanism under this budget."""
+        inner = self.inner.unpacked(arrays, privacy, sizes)
+        given = Given(self.people, tuple(arrays[name] for name in self.public))
+        asked = decode_workload(self.workload, arrays)
+        return FittedMechanism(inner, asked, sizes, self.space, given)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedAccuracy(Accuracy):
+    """Errors found by simulation at public histograms: those at the worst of these.
+
+    `errors` has a row for every draw of noise and a column for every answer. Intervals are those of
+    the unbiased answers, which hold whatever the data.
+    """
+
+    errors: tuple[FloatArray, ...]
+    unbiased: Accuracy
+    kind: Kind = field(default="simulated", init=False)
+
+    @cached_property
+    def _worst(self) -> FloatArray:
+        return max(self.errors, key=lambda own: float((own**2).mean()))
+
+    @cached_property
+    def bias(self) -> FloatArray | None:
+        return np.asarray(np.abs(self._worst.mean(axis=0)))
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return np.asarray(self._worst.var(axis=0))
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        centred = self._worst - self._worst.mean(axis=0)
+        return np.asarray(centred.T @ centred[:, chosen] / len(centred))
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(self._worst[rng.integers(0, len(self._worst), count)])
+
+    def multiplier(self, level: float) -> float:
+        return self.unbiased.multiplier(level)
