@@ -132,7 +132,7 @@ class SqlCounter(ABC):
     def rows_held(self, source: Any, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
         held = HeldRows(unit)
-        with self.opened(source) as table:
+        with self._table(source) as table:
             inner = nested(held.stages(table.column, self.dialect), table.source)
             people = f"SELECT {held.by_person}\nFROM (\n{inner}\n) AS k\nGROUP BY p"
             nameless = "CASE WHEN p IS NULL THEN 1 ELSE 0 END"
