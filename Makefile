@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/installed.stamp
 # Numerical kernels are small in tests; two BLAS threads in two workers only fight each other.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo tools test test-slow format check clean help
+.PHONY: demo docs tools test test-slow format check clean help
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -39,6 +39,10 @@ test: check tools ## every check, then the tests (minutes)
 
 test-slow: $(INSTALLED) ## the long statistical grids and large sizes (tens of minutes)
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow
+
+docs: $(INSTALLED) ## the documentation as a site in build/site; warnings are errors
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(INSTALLED) ## rewrite files in the project's format
 	$(BIN)/ruff format .
