@@ -199,7 +199,40 @@ def test_large_workloads_are_bounded_by_their_structure(text: str) -> None:
 
 
 def test_where_a_bound_would_take_minutes_none_is_known() -> None:
-    asked = workload("prefix:700")
+    asked = workload("ranges:700")
     assert least_factorization(asked, (700,), 2.0, "replace-one") is None
     privacy = nw.Privacy(rho=0.1, neighbours="replace-one")
     assert wider_bounds(CentralProblem(asked, (700,), privacy, 2.0)) == ()
+
+
+@pytest.mark.parametrize("norm", [2.0, math.inf])
+def test_long_running_counts_of_replaced_people_are_bounded_by_those_who_come_last(
+    norm: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same argument on few steps, where the best factorization for replaced people is known."""
+    asked = workload("prefix:12")
+    best = least_factorization.__wrapped__(asked, (12,), norm, "replace-one")
+    monkeypatch.setattr("noisewright.central.wider_bounds._PAIRED_CELLS", 8)
+    moved = least_factorization.__wrapped__(asked, (12,), norm, "replace-one")
+    assert 0.7 * best < moved <= best
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}])
+def test_streams_have_the_bounds_of_all_their_running_counts(
+    neighbours: str, budget: dict[str, float]
+) -> None:
+    privacy = nw.Privacy(**budget, neighbours=neighbours)
+    for steps in (1, 2, 12, 300):
+        stream = nw.plan_stream(steps, privacy).forecast()
+        assert stream.bounds or (steps == 1 and neighbours == "replace-one")
+        for bound in stream.bounds:
+            assert bound.ratio is not None
+            assert 1 <= bound.ratio == pytest.approx(stream.rmse / bound.lower_bound)
+        if steps == 12:
+            offline = nw.plan("prefix:12", privacy).forecast()
+            assert [b.bound_class for b in stream.bounds] == [b.bound_class for b in offline.bounds]
+            known = [b.lower_bound for b in offline.bounds]
+            assert [b.lower_bound for b in stream.bounds] == pytest.approx(known)
+        assert (stream.lower_bound is None) == (privacy.kind == "pure")
+        assert stream.ratio is None or 1 <= stream.ratio < 1.6

@@ -137,10 +137,18 @@ def _of_product(factors: tuple[Workload, ...], norm: float, neighbours: str) -> 
     """For added people factor by factor, bounds multiplied; for replaced ones the whole."""
     if neighbours == "replace-one":
         whole = kron(list(factors)) if factors else Total(1)
+        if isinstance(whole, Prefix) and whole.size > _PAIRED_CELLS:
+            return _of_moved(whole, norm)
         if len(factors) == 1 and whole.size > _PAIRED_CELLS:
             raise TooLarge(f"{whole.brief()} has too many pairs of cells")
         return _solved(whole, norm, neighbours)
     return inward(prod(_of_factor(factor, norm) for factor in factors), len(factors))
+
+
+def _of_moved(prefix: Prefix, norm: float) -> float:
+    """From those whom a replaced person leaves last: in all answers but that, they are added."""
+    others = prefix.size - 1
+    return inward(_of_factor(Prefix(others), norm) * (others / prefix.size) ** (1 / norm), 2)
 
 
 def _of_factor(factor: Workload, norm: float) -> float:

@@ -97,7 +97,8 @@ class Forecast(Shown):
     bounds: tuple[ClassBound, ...] = ()
 
     def _facts(self) -> list[tuple[str, str]]:
-        ratio = "no bound known" if self.ratio is None else f"{self.ratio:.4f}"
+        ratios = [self.ratio, *(bound.ratio for bound in reversed(self.bounds))]
+        ratio = next((f"{r:.4f}" for r in ratios if r is not None), "no bound known")
         errors = ("rmse", f"{self.rmse:,.4g}"), ("max", f"{self.max:,.4g}")
         return [("answers", f"{len(self.std):,}"), *errors, (f"ratio ({self.error})", ratio)]
 

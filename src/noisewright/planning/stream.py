@@ -7,17 +7,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from noisewright.central.blocks.block_mechanism import continuous_deviation
 from noisewright.central.carry.carry_stream import CarryStreamMechanism, carry_stream
+from noisewright.central.problem import CentralProblem
 from noisewright.central.stream import StreamMechanism, sensitivity, stream_mechanism
 from noisewright.central.stream_position import Position
+from noisewright.central.wider_bounds import least_factorization
 from noisewright.display import Shown
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.prefix import BAND, Kind
-from noisewright.planning.plan import LEVEL, Forecast
+from noisewright.planning.plan import LEVEL, Forecast, certified_ratio, class_bounds
 from noisewright.planning.release import fresh_name
 from noisewright.planning.running import RunningStream, running
 from noisewright.planning.spending import Again, Cost, LedgerLike, Purse, Reservation, purse_of
 from noisewright.privacy.budget import Privacy
+from noisewright.workload.atoms import Prefix
+from noisewright.workload.tensor import mean_error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +67,7 @@ class StreamPlan(StreamMechanism, Shown):
             std=std,
             halfwidth=normal_multiplier(LEVEL) * std,
             simultaneous_halfwidth=sidak_multiplier(len(std), LEVEL) * std,
+            **_limits(len(std), self.privacy, mean_error(std, 2)),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -72,8 +78,8 @@ class StreamPlan(StreamMechanism, Shown):
             "privacy": self.privacy.to_dict(),
             "steps": self.factorization.steps,
             "memory": self.factorization.memory,
-            "rmse": forecast.rmse,
-            "max": forecast.max,
+            "error": forecast.error,
+            **forecast.summary(),
             "noise": self.law.to_dict(),
             "grid_step": 2.0**-self.grid_bits,
         }
@@ -127,6 +133,7 @@ class CarryStreamPlan(CarryStreamMechanism, Shown):
             std=std,
             halfwidth=self.multiplier(LEVEL) * std,
             simultaneous_halfwidth=self.simultaneous_multiplier(LEVEL) * std,
+            **_limits(len(std), self.privacy, mean_error(std, 2)),
         )
 
     def forecast(self) -> Forecast:
@@ -141,8 +148,8 @@ class CarryStreamPlan(CarryStreamMechanism, Shown):
             "privacy": self.privacy.to_dict(),
             "steps": self.steps,
             "memory": len(self.levels),
-            "rmse": forecast.rmse,
-            "max": forecast.max,
+            "error": forecast.error,
+            **forecast.summary(),
             "noise": {"law": "carried-laplace", "scale": self.levels[0].scale},
             "grid_step": 1.0,
         }
@@ -159,6 +166,18 @@ class CarryStreamPlan(CarryStreamMechanism, Shown):
             ("mechanism", "carry"),
             ("privacy", self.privacy.text()),
         ]
+
+
+def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
+    """Bounds for running counts, whether or not a mechanism waits for the last step to answer."""
+    problem = CentralProblem(Prefix(steps), (steps,), privacy, 2.0)
+    bounds = class_bounds(problem, 1, achieved, exact=True)
+    if privacy.kind == "pure":
+        return {"bounds": bounds}
+    least = least_factorization(problem.workload, problem.sizes, 2.0, privacy.neighbours)
+    linear = None if least is None else least * continuous_deviation(privacy)
+    ratio = certified_ratio(achieved, linear)
+    return {"bounds": bounds, "lower_bound": linear, "ratio": ratio}
 
 
 def _started(

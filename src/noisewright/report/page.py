@@ -27,6 +27,7 @@ from noisewright.report.words import (
     local_limits,
     promise_sentence,
     promise_tile,
+    ratio_tile,
 )
 from noisewright.workload.base import FloatArray
 from noisewright.workload.statistics import PEOPLE, Column
@@ -118,16 +119,10 @@ def _tiles(release: Release) -> list[Tile]:
     typical, largest = "none left", "none left"
     if std.size:
         typical, largest = f"± {figure(np.sqrt(np.mean(std**2)))}", f"± {figure(std.max())}"
-    ratio = release.metadata.get("ratio")
-    limited = release.metadata.get("bound_class")
     return [
         Tile("typical error", typical, "people, root mean square over counts"),
         Tile("largest error", largest, "people, standard error of a count"),
-        Tile(
-            "against the lower bound",
-            "no bound known" if ratio is None else f"{ratio:.3f} ×",
-            "nothing is certified" if ratio is None else f"bound for {limited}",
-        ),
+        ratio_tile(release.metadata),
     ]
 
 

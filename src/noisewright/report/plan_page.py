@@ -29,6 +29,7 @@ from noisewright.report.words import (
     local_limits,
     promise_sentence,
     promise_tile,
+    ratio_tile,
 )
 from noisewright.workload.statistics import PEOPLE
 
@@ -90,24 +91,14 @@ def _tiles(plan: Plan, known: dict[str, Any]) -> list[Tile]:
         return [
             Tile("people needed", f"{needed:,}", alpha),
             Tile("a report", f"{known['report_bytes']} bytes", "sent once by every person"),
-            _ratio(ratio, known["bound_class"]),
+            ratio_tile({"ratio": ratio, "bound_class": known["bound_class"]}),
         ]
     forecast = plan.forecast()
-    bound = getattr(forecast, "bound_class", None)
     return [
         Tile("typical error", f"± {figure(forecast.rmse)}", "root mean square over answers"),
         Tile("largest error", f"± {figure(forecast.max)}", "standard error of one answer"),
-        _ratio(known.get("ratio"), bound),
+        ratio_tile(known),
     ]
-
-
-def _ratio(ratio: float | None, bound_class: str | None) -> Tile:
-    known = ratio is not None and isfinite(ratio)
-    return Tile(
-        "against the lower bound",
-        f"{ratio:.3f} ×" if known else "no bound known",
-        f"bound for {bound_class}" if known else "nothing is certified",
-    )
 
 
 def _limits(plan: Plan, known: dict[str, Any]) -> list[Limit]:

@@ -13,7 +13,7 @@ from noisewright.report.figures import Curve, Place, line_in_band
 from noisewright.report.numbers import brief, figure, ticks
 from noisewright.report.page import Row, Section, provenance
 from noisewright.report.render import render
-from noisewright.report.words import Tile, for_one_person, promise_tile
+from noisewright.report.words import Tile, for_one_person, limits, promise_tile
 from noisewright.workload.base import FloatArray
 from noisewright.workload.statistics import PEOPLE
 
@@ -38,8 +38,8 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
         lead=lead,
         tiles=[promise_tile(plan.privacy), *_tiles(release)],
         person=for_one_person(plan.spend, plan.privacy.neighbours, known["person"]),
-        limits=[],
-        error="",
+        limits=limits({"bounds": [], **known}),
+        error=known.get("error", ""),
         sections=[_section(release)],
         unsure=False,
         changed=False,

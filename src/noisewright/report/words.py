@@ -87,6 +87,20 @@ def for_one_person(spend: Spend, neighbours: str, person: str) -> list[str]:
     return told
 
 
+def ratio_tile(known: Mapping[str, Any]) -> Tile:
+    """How close to the least error: among linear strategies, or else in the widest class known."""
+    ratio, limited = known.get("ratio"), known.get("bound_class")
+    for bound in known.get("bounds", ()):
+        if known.get("ratio") is None and bound["ratio"] is not None:
+            ratio, limited = bound["ratio"], bound["class"]
+    certain = ratio is not None and isfinite(ratio)
+    return Tile(
+        "against the lower bound",
+        f"{ratio:.3f} ×" if certain else "no bound known",
+        f"bound for {limited}" if certain else "nothing is certified",
+    )
+
+
 def limits(known: Mapping[str, Any]) -> list[Limit]:
     """The bounds of a record, the narrowest class first."""
     bounds = [(each["class"], each["lower_bound"], each["ratio"]) for each in known["bounds"]]
