@@ -234,5 +234,5 @@ def test_streams_have_the_bounds_of_all_their_running_counts(
             assert [b.bound_class for b in stream.bounds] == [b.bound_class for b in offline.bounds]
             known = [b.lower_bound for b in offline.bounds]
             assert [b.lower_bound for b in stream.bounds] == pytest.approx(known)
-        assert (stream.lower_bound is None) == (privacy.kind == "pure")
-        assert stream.ratio is None or 1 <= stream.ratio < 1.6
+        assert (stream.lower_bound is None) == (privacy.kind == "pure" or not stream.bounds)
+        assert stream.ratio is None or 1 <= stream.ratio < (1.6 if steps >= 12 else 3)

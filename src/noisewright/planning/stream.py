@@ -175,7 +175,7 @@ def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
     if privacy.kind == "pure":
         return {"bounds": bounds}
     least = least_factorization(problem.workload, problem.sizes, 2.0, privacy.neighbours)
-    linear = None if least is None else least * continuous_deviation(privacy)
+    linear = least * continuous_deviation(privacy) if least else None
     ratio = certified_ratio(achieved, linear)
     return {"bounds": bounds, "lower_bound": linear, "ratio": ratio}
 
