@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from urllib.request import urlopen
 
 import pytest
 
 from collect.served import PATIENCE, serving
+from noisewright.collect.pages import asset_bytes
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
@@ -126,3 +128,66 @@ def test_a_report_that_is_not_received_is_sent_again_as_it_was(page, served):
     page.wait_for_selector("#done:not([hidden])")
     assert len(bodies) == 2
     assert bodies[0] == bodies[1]
+
+
+def fits(page) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_pages_fit_a_phone_and_are_used_without_a_mouse(page, served):
+    page.goto(f"{served.address}/campaigns/travel")
+    page.wait_for_selector("#form:not([hidden])")
+    page.keyboard.press("Tab")  # to the first question, whose first answer is
+    page.keyboard.press("Space")  # chosen
+    page.keyboard.press("ArrowDown")  # and then the second
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # opens the panel
+    assert "bicycle" in page.inner_text("label:has(:checked) >> nth=0")
+    page.wait_for_selector("#body")
+    assert fits(page)
+    page.keyboard.press("Tab")  # the request, which can be scrolled
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # again
+    assert "2 drawn" in page.inner_text("#drawn")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # sends
+    page.wait_for_selector("#done:not([hidden])")
+    page.goto(f"{served.address}/campaigns/travel/dashboard#{served.key}")
+    page.wait_for_selector("#charts figure")
+    assert fits(page)
+    unlabelled = "input:not([id]), select:not([id])"
+    assert page.locator(f"#content >> {unlabelled}").count() == 0
+    assert page.faults == []
+
+
+def contrast(first: str, second: str) -> float:
+    """The contrast of two colours as the web's accessibility guidelines define it."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((light(first), light(second)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_texts_stand_out_from_what_is_behind_them():
+    """4.5 to 1 at least, by day and by night."""
+    style = asset_bytes("style.css").decode()
+    day, night = (
+        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", part))
+        for part in style.split("@media (prefers-color-scheme: dark)", 1)
+    )
+    pairs = [
+        (text, behind)
+        for text in ("ink", "muted", "accent", "good", "bad")
+        for behind in ("paper", "wash")
+    ]
+    pairs += [("on-accent", "accent"), ("ink", "good-wash"), ("ink", "bad-wash")]
+    for colours in (day, {**day, **night}):
+        for text, behind in pairs:
+            assert contrast(colours[text], colours[behind]) >= 4.5, (text, behind)

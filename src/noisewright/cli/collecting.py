@@ -129,7 +129,7 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
 )  # fmt: skip
 @click.option(
     "--liars", type=float, default=0.0,
-    help="Widen intervals so that they hold even if this share of the reports was sent to deceive.",
+    help="Answers and intervals that hold even if this share of the reports was sent to deceive.",
 )  # fmt: skip
 @click.option(
     "--margins", type=FILE,
@@ -225,10 +225,16 @@ def _warn(release: Release) -> None:
     """Say on standard error where reports fit no honest people."""
     fit = release.metadata["fit"]
     if fit["status"] == "alarm":
+        least = fit["least_liars"]
+        number = f"; at least {least:,} of them were not sent by honest devices" if least else ""
+        cover = (
+            f"limits allow for {release.metadata['liars']:.1%} of liars"
+            if release.metadata["liars"]
+            else "answers may be poisoned, and intervals do not cover that; see --liars"
+        )
         click.echo(
             "warning: these reports do not fit any table of honest people (so bad a fit has "
-            f"chance {fit['p_value']:.1g} at most): answers may be poisoned, and intervals do not "
-            "cover that; see --liars",
+            f"chance {fit['p_value']:.1g} at most){number}: {cover}",
             err=True,
         )
 

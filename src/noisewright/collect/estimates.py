@@ -45,6 +45,9 @@ def estimates(campaign: Campaign, aggregate: Aggregate) -> dict[str, Any]:
 
 
 def _fit(fit: Fit) -> dict[str, Any]:
+    least = (
+        f" At least {fit.least_liars:,} were not sent by honest devices." if fit.least_liars else ""
+    )
     known = [test for test in fit.tests if test.p_value is not None]
     rate = f"An alarm is false in at most {fit.level:.1%} of looks at honest reports"
     return {
@@ -53,8 +56,8 @@ def _fit(fit: Fit) -> dict[str, Any]:
         "about": f"{rate}; {len(known)} of {len(fit.tests)} tests apply. Lies about an answer that "
         "are randomised honestly cannot be seen.",
         "warning": "These reports do not fit any honest people, whatever their answers are: so bad "
-        f"a fit has chance {fit.p_value or 0:.1g} at most. Estimates may be poisoned, and the "
-        "intervals do not cover that.",
+        f"a fit has chance {fit.p_value or 0:.1g} at most.{least} Estimates may be "
+        "poisoned, and the intervals do not cover that.",
         "tests": [
             {
                 "name": test.about,
@@ -82,7 +85,7 @@ def _influence(campaign: Campaign, aggregate: Aggregate) -> dict[str, str] | Non
         )
     invited = campaign.terms.invitations
     once = "Nobody can send more than their invitations" if invited else "One person can send many"
-    wider = "noisewright estimate --liars 0.05 gives intervals that hold with 5 % of liars"
+    wider = "noisewright estimate --liars 0.05 gives answers and limits that hold with 5 % of liars"
     about = f"{once}. {wider}."
     return {"text": text, "about": about}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -24,6 +24,7 @@ from noisewright.local.analysis.goodness import goodness_of_fit
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
+from noisewright.local.analysis.robust import can_be_robust, robust_answers
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.approximate.tails import MaxError, Tails, biases
 from noisewright.local.bounds.proved import proved_bound
@@ -76,6 +77,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "population": self.population,
             "non_negative": self.non_negative,
             "liars": self.liars,
+            "liars_limit": plan.liars_limit(self),
             "margins": None if self.margins is None else list(self.margins.attributes),
         }
 
@@ -330,8 +332,10 @@ class LocalPlan(Shown):
 
         Answers are unbiased counts of people; with `non_negative` they are those of the best
         fitting table of people, while intervals stay around the unbiased ones. With `liars`, they
-        hold even if that share of the reports was sent to deceive. With `margins`, answers are
-        those of the population that people were drawn from, weighted to its public counts.
+        hold even if that share of the reports was sent to deceive; where cells are few, answers are
+        then those that remain when as few reports as need be are taken away. With `margins`,
+        answers are those of the population that people were drawn from, weighted to its public
+        counts.
         """
         if not 0 <= liars < 1:
             raise InvalidParameter("liars", liars, "must be a share of the reports, 0 <= liars < 1")
@@ -367,6 +371,15 @@ class LocalPlan(Shown):
             if self.targets is not None:
                 raise InvalidParameter("margins", reading.margins.attributes, "need exact queries")
             return in_population(self, reading.margins, estimates.histogram, accuracy)
+        if reading.liars and measurement.groups > 1:
+            raise InvalidParameter(
+                "liars", reading.liars, "cannot be combined with medians over groups",
+                "leave out median",
+            )  # fmt: skip
+        if self.liars_limit(reading) == "consistent":
+            robust = robust_answers(self.plain_workload, measurement, reading.liars)
+            limits = robust.lower, robust.upper
+            return Column(robust.answers, accuracy.std, limits, limits)
         widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
         around = Column.around(estimates.centre, accuracy.std, *widths)
         answers, moved = estimates.answers, self._moved(measurement, reading.liars)
@@ -378,23 +391,35 @@ class LocalPlan(Shown):
         )
         return Column(answers, accuracy.std, each, all_)
 
+    def liars_limit(self, reading: Reading) -> Literal["consistent", "influence"] | None:
+        """How it is found what liars can have done, where there may be any.
+
+        `consistent`: answers and limits are of all tables of people that explain the reports with
+        so few liars. `influence`: intervals are wider by what so many reports move an answer at
+        most; larger, and for any number of cells.
+        """
+        if not reading.liars:
+            return None
+        plain = not (reading.non_negative or reading.population) and self.targets is None
+        small = can_be_robust(self.strategy, self.plain_workload)
+        return "consistent" if plain and small else "influence"
+
     def changes(self, steps: tuple[Reading, ...]) -> bool:
-        """Whether answers are those of a fitted table, which need not be unbiased."""
-        return any(reading.non_negative for reading in steps)
+        """Whether answers are not those that were measured, and need not be unbiased."""
+        limits = (self.liars_limit(reading) for reading in steps)
+        return "consistent" in limits or any(reading.non_negative for reading in steps)
 
     def unbiased(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
         """What collected reports say by themselves."""
-        plain = [msgspec.structs.replace(reading, non_negative=False) for reading in steps]
+        plain = [
+            msgspec.structs.replace(reading, non_negative=False, liars=0.0) for reading in steps
+        ]
         return self.outcome(measurement, tuple(plain))
 
     def _moved(self, measurement: Aggregate, liars: float) -> FloatArray | float:
         """How far liars can have moved each answer, at most."""
         if not liars:
             return 0.0
-        if measurement.groups > 1:
-            raise InvalidParameter(
-                "liars", liars, "cannot be combined with medians over groups", "leave out median"
-            )
         number = ceil(liars * measurement.people)
         return number * influence(self.strategy, self.answered, measurement.cap)
 

@@ -79,7 +79,7 @@ function shortened(text, most) {
 
 function intervals(name, rows, whom) {
   const width = chartWidth();
-  const [left, right, line, top] = [Math.round(0.34 * width), 22, 26, 8];
+  const [left, right, line, top] = [Math.round((width < 420 ? 0.42 : 0.34) * width), 62, 26, 8];
   const height = top + rows.length * line + 26;
   const low = Math.min(0, ...rows.map((row) => row.lower_all));
   const high = Math.max(1, ...rows.map((row) => row.upper_all));
@@ -96,11 +96,14 @@ function intervals(name, rows, whom) {
       drawn("text", { class: "ink", x: left - 12, y: y + 4, "text-anchor": "end" }, shortened(row.label, Math.floor(left / 6.6))),
       drawn("line", { class: "all", x1: x(row.lower_all), x2: x(row.upper_all), y1: y, y2: y }),
       drawn("line", { class: "each", x1: x(row.lower), x2: x(row.upper), y1: y, y2: y }),
-      drawn("circle", { class: "point", cx: x(row.answer), cy: y, r: 4.5 }));
+      drawn("circle", { class: "point", cx: x(row.answer), cy: y, r: 4.5 }),
+      drawn("text", { class: "ink", x: width, y: y + 4, "text-anchor": "end" }, people(row.answer)));
   });
-  const caption = element("figcaption", {}, element("b", {}, name),
-    `${whom}, in people. The thick line holds each with 95 %, the thin one all at once.`);
-  return element("figure", {}, svg, caption);
+  return titled(name, whom, svg);
+}
+
+function titled(name, about, ...children) {
+  return element("figure", {}, element("figcaption", {}, element("b", {}, name), about), ...children);
 }
 
 function convergence(data) {
@@ -126,24 +129,35 @@ function convergence(data) {
   if (data.people >= counts[0]) {
     const now = data.expected.unit / Math.sqrt(data.people);
     svg.append(drawn("circle", { class: "point", cx: x(data.people), cy: y(now), r: 6 }),
-      drawn("text", { class: "ink", x: Math.min(x(data.people) + 10, width - 40), y: y(now) - 8 }, "now"));
+      drawn("text", { class: "ink", x: x(data.people) - 10, y: y(now) + 18, "text-anchor": "end" }, "now"));
   }
-  return element("figure", {}, svg, element("figcaption", {}, element("b", {}, "How answers converge"),
-    "Expected standard error of an answer, as a share of all people, against the number of reports."));
+  if (data.target && data.target <= counts.at(-1)) {
+    const [goal, far] = [x(data.target), x(data.target) > width - 90];
+    svg.append(drawn("line", { class: "goal", x1: goal, x2: goal, y1: top, y2: height - bottom }),
+      drawn("text", { x: goal + (far ? -6 : 6), y: top + 12, "text-anchor": far ? "end" : "start" }, "target"));
+  }
+  return titled("How answers converge", "expected standard error, in percent of those who answered, against reports", svg);
 }
 
 function charts(data) {
-  const asked = [...tablesOf(data.answers, "Those who answered")];
+  const asked = [...tablesOf(data.answers, "people, of those who answered")];
   if (data.expected) asked.splice(2, 0, convergence(data));
-  const everybody = tablesOf(data.population, "The population, weighted to its public margins");
-  if (!everybody.length) return [element("div", { class: "panels" }, ...asked)];
-  return [element("div", { class: "panels" }, ...asked), element("h2", {}, "In the population"),
+  const everybody = tablesOf(data.population, "people, weighted to the population’s public margins");
+  const shown = [legend(), element("div", { class: "panels" }, ...asked)];
+  if (!everybody.length) return shown;
+  return [...shown, element("h2", {}, "In the population"),
     element("div", { class: "panels" }, ...everybody)];
+}
+
+function legend() {
+  const key = (name, text) => element("span", {}, element("span", { class: `key ${name}` }), text);
+  return element("p", { class: "legend quiet" }, key("point", "estimate"), key("each", "95 % for each answer"),
+    key("all", "95 % for all answers at once"));
 }
 
 function tablesOf(answers, whom) {
   const made = [];
-  if (answers?.refused) return [element("figure", {}, element("p", {}, answers.refused), element("figcaption", {}, whom))];
+  if (answers?.refused) return [titled("Not weighted", whom, element("p", {}, answers.refused))];
   if (answers) {
     const rows = answers.query.map((query, i) => ({
       table: answers.table[i], query, answer: answers.answer[i], lower: answers.lower[i], upper: answers.upper[i],
@@ -169,12 +183,11 @@ function notes(data) {
   const cards = [];
   if (data.fit) {
     const rows = data.fit.tests.map((test) => element("tr", {}, element("td", {}, test.name), element("td", {}, test.text)));
-    cards.push(element("figure", {}, element("table", {}, ...rows), element("figcaption", {},
-      element("b", {}, "Do the reports fit?"), data.fit.about)));
+    cards.push(titled("Do the reports fit?", "", element("table", {}, ...rows), element("p", { class: "quiet" }, data.fit.about)));
   }
   if (data.influence) {
-    cards.push(element("figure", {}, element("p", {}, data.influence.text), element("figcaption", {},
-      element("b", {}, "What liars can do"), data.influence.about)));
+    cards.push(titled("What liars can do", "", element("p", {}, data.influence.text),
+      element("p", { class: "quiet" }, data.influence.about)));
   }
   return cards;
 }

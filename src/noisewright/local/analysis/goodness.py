@@ -16,16 +16,17 @@ their answer and randomises honestly cannot be told from an honest person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from noisewright.errors import NoisewrightError
 from noisewright.estimate.nonnegative import project_to_total
-from noisewright.local.randomizer.chances import listed_reports
+from noisewright.local.analysis.influence import chances_of_reports
+from noisewright.local.analysis.robust import least_liars
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.reports.tallies import NumberTally, SubsetTally
+from noisewright.local.reports.tallies import SubsetTally
 from noisewright.local.strategy import Strategy
 from noisewright.workload.atoms import Identity
 from noisewright.workload.base import FloatArray
@@ -33,7 +34,6 @@ from noisewright.workload.base import FloatArray
 LEVEL = 0.001
 """The chance of an alarm among honest people, at most."""
 
-_LISTED_ENTRIES = 2**22
 _LEAST_EXPECTED = 5.0
 _LEAST_PEOPLE = 100
 _MOST_CELLS = 1024
@@ -55,6 +55,8 @@ class Fit:
 
     tests: tuple[FitTest, ...]
     level: float = LEVEL
+    least_liars: int | None = None
+    """Where it does not fit: reports that honest devices did not send, at least."""
 
     @property
     def status(self) -> Literal["fits", "alarm", "unknown"]:
@@ -73,7 +75,8 @@ class Fit:
     def to_dict(self) -> dict[str, object]:
         """Ready for JSON."""
         tests = {test.name: test.p_value for test in self.tests}
-        return {"status": self.status, "p_value": self.p_value, "level": self.level, **tests}
+        told = {"status": self.status, "p_value": self.p_value, "level": self.level}
+        return {**told, "least_liars": self.least_liars, **tests}
 
 
 def goodness_of_fit(aggregate: Aggregate) -> Fit:
@@ -83,7 +86,7 @@ def goodness_of_fit(aggregate: Aggregate) -> Fit:
     counts = _counts(strategy, tally, people) if people else None
     enough = people >= _LEAST_PEOPLE and strategy.size <= _MOST_CELLS
     cells = _estimated(strategy, aggregate) if enough else None
-    return Fit(
+    fit = Fit(
         (
             FitTest("counts", "reports that come too often, or too seldom, for any answer", counts),
             FitTest(
@@ -98,6 +101,9 @@ def goodness_of_fit(aggregate: Aggregate) -> Fit:
             ),
         )
     )
+    if fit.status != "alarm":
+        return fit
+    return replace(fit, least_liars=least_liars(aggregate, 1 - LEVEL))
 
 
 def _estimated(strategy: Strategy, aggregate: Aggregate) -> FloatArray | None:
@@ -123,19 +129,10 @@ def _chance_bounds(strategy: Strategy) -> tuple[FloatArray, FloatArray] | None:
     collector = strategy.collector
     if isinstance(collector, SubsetTally):
         return collector.chance_bounds
-    chances = _chances(strategy)
+    chances = chances_of_reports(strategy)
     if chances is None:
         return None
     return chances.min(axis=1), chances.max(axis=1)
-
-
-def _chances(strategy: Strategy) -> FloatArray | None:
-    """Chances of reports (rows) under answers, where they can be listed."""
-    outputs = listed_reports(strategy.specification)
-    countable = isinstance(strategy.collector, NumberTally) and outputs is not None
-    if not countable or (outputs or 0) * strategy.size > _LISTED_ENTRIES:
-        return None
-    return strategy.rows(0, outputs or 0)
 
 
 def _cells(strategy: Strategy, cells: FloatArray, people: int) -> float | None:
@@ -159,7 +156,7 @@ def _residual(
 ) -> float | None:
     from scipy.stats import chi2
 
-    chances = _chances(strategy)
+    chances = chances_of_reports(strategy)
     if chances is None:
         return None
     expected = chances @ project_to_total(cells, float(people))

@@ -6,7 +6,7 @@ import numpy as np
 
 from noisewright.errors import TooLarge
 from noisewright.local.randomizer.chances import listed_reports
-from noisewright.local.reports.tallies import FlipTally, SubsetTally, VectorTally
+from noisewright.local.reports.tallies import FlipTally, NumberTally, SubsetTally, VectorTally
 from noisewright.local.strategy import Strategy
 from noisewright.workload.base import FloatArray, Workload
 
@@ -24,7 +24,7 @@ def influence(strategy: Strategy, workload: Workload, cap: float | None = None) 
         raise TooLarge(
             f"the influence of a report on {workload.queries:,} answers is not worked out"
         )
-    moved = _moved(strategy, workload)
+    moved = np.asarray(workload.matvec(added_by_one(strategy)), dtype=np.float64)
     collector = strategy.collector
     if isinstance(collector, SubsetTally):
         ordered = np.sort(moved, axis=1)
@@ -45,8 +45,8 @@ def influence(strategy: Strategy, workload: Workload, cap: float | None = None) 
     return np.asarray(np.ptp(moved[:, sent], axis=1))
 
 
-def _moved(strategy: Strategy, workload: Workload) -> FloatArray:
-    """What one more of everything that is counted adds to each answer; people stay as many."""
+def added_by_one(strategy: Strategy) -> FloatArray:
+    """What one more of everything that is counted adds to every cell; people stay as many."""
     none = np.zeros(strategy.collector.counters, dtype=np.int64)
     start = strategy.estimate(none, 1)
     cells = np.empty((strategy.size, len(none)))
@@ -54,4 +54,13 @@ def _moved(strategy: Strategy, workload: Workload) -> FloatArray:
         one = none.copy()
         one[place] = 1
         cells[:, place] = strategy.estimate(one, 1) - start
-    return np.asarray(workload.matvec(cells), dtype=np.float64)
+    return cells
+
+
+def chances_of_reports(strategy: Strategy) -> FloatArray | None:
+    """Chances of reports (rows) under answers, where they can be listed."""
+    outputs = listed_reports(strategy.specification)
+    countable = isinstance(strategy.collector, NumberTally) and outputs is not None
+    if not countable or (outputs or 0) * strategy.size > _ENTRIES:
+        return None
+    return strategy.rows(0, outputs or 0)
