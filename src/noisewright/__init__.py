@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; the names below do the 
         plan,
         plan_covariance,
         plan_for,
+        plan_open,
         plan_pairs,
         plan_sums,
         plan_together,
@@ -49,7 +50,7 @@ _HOMES = {
     name: f"noisewright.{module}"
     for module, names in {
         "api": "compare explain find_bounds load plan plan_covariance plan_for plan_pairs"
-        " plan_sums plan_together plan_values",
+        " plan_open plan_sums plan_together plan_values",
         "builder": "table",
         "domain": "Boolean Categorical Date Domain Numeric Unit",
         "errors": "NoisewrightError",
@@ -102,6 +103,7 @@ __all__ = [
     "plan",
     "plan_covariance",
     "plan_for",
+    "plan_open",
     "plan_pairs",
     "plan_stream",
     "plan_sums",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from noisewright.planning.covariance import CovariancePlan
     from noisewright.planning.found_bounds import BoundsSearch
     from noisewright.planning.local import LocalPlan
+    from noisewright.planning.open_values import OpenPlan
     from noisewright.planning.pairs import PairsPlan
     from noisewright.planning.values import ValuePlan
 
@@ -244,6 +245,25 @@ def plan_pairs(columns: int | Sequence[str], privacy: Privacy) -> PairsPlan:
 
     _warn(privacy)
     return pairs.plan_pairs(columns, privacy, reader=numeric_rows)
+
+
+def plan_open(
+    queries: str | Path | Mapping[str, Any],
+    schema: str | Path | Mapping[str, Any],
+    privacy: Privacy,
+    *,
+    share: float = 0.25,
+    error: str = "rmse",
+) -> OpenPlan:
+    """Plan questions over a schema with attributes of `kind: open`, whose values nobody listed.
+
+    `share` of the budget (ε, δ) tells values that enough people hold; the rest measures the tables
+    over them and `other`. Both are one spend.
+    """
+    from noisewright.planning.open_values import plan_open
+
+    _warn(privacy)
+    return plan_open(queries, schema, privacy, share=share, error=error, counter=_counter())
 
 
 def plan_values(column: str, privacy: Privacy, *, unit: object = None) -> ValuePlan:

@@ -40,6 +40,7 @@ from noisewright.planning.moment_files import (
     PairsFile,
     PairsReleaseFile,
 )
+from noisewright.planning.open_values import OpenPlan, plan_open
 from noisewright.planning.pairs import PairsPlan, PairsRelease
 from noisewright.planning.plan import Plan
 from noisewright.planning.postprocess import Steps, check_order, check_steps
@@ -377,6 +378,29 @@ class ValuesFile(Kept, frozen=True, tag="values-plan"):
         return plan_values(self.column, Privacy.from_dict(self.privacy), unit=self.unit)
 
 
+class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
+    """Values that nobody listed, and tables over them: all follows from what was declared."""
+
+    schema: dict[str, Any]
+    queries: dict[str, Any]
+    privacy: dict[str, Any]
+    share: float
+    error: Text
+
+    @classmethod
+    def of(cls, plan: OpenPlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        return cls(
+            schema=dict(plan.schema), queries=dict(plan.queries),
+            privacy=plan.privacy.to_dict(), share=plan.share, error=plan.error,
+        )  # fmt: skip
+
+    def content(self, arrays: Arrays) -> OpenPlan:
+        """The plan again."""
+        privacy = Privacy.from_dict(self.privacy)
+        return plan_open(self.queries, self.schema, privacy, share=self.share, error=self.error)
+
+
 FileKind = (
     CentralFile
     | LocalFile
@@ -391,6 +415,7 @@ FileKind = (
     | PairsFile
     | PairsReleaseFile
     | ValuesFile
+    | OpenFile
 )
 Content = Plan | Release | CovarianceRelease | PairsRelease | StreamRelease | RunningStream
 _KINDS: dict[type, Any] = {
@@ -407,6 +432,7 @@ _KINDS: dict[type, Any] = {
     PairsPlan: PairsFile,
     PairsRelease: PairsReleaseFile,
     ValuePlan: ValuesFile,
+    OpenPlan: OpenFile,
 }
 
 
@@ -467,7 +493,7 @@ def _rebuilt(header: Header, arrays: Arrays, name: str, counter: Counter | None)
 
 def _equipped(content: Content, counter: Counter | None) -> Content:
     """With the engine handed in, before anything was worked out that would be lost."""
-    if isinstance(content, CentralPlan | LocalPlan | ValuePlan):
+    if isinstance(content, CentralPlan | LocalPlan | ValuePlan | OpenPlan):
         return replace(content, counter=counter)
     if isinstance(content, Together):
         return replace(content, plans=tuple(replace(p, counter=counter) for p in content.plans))
