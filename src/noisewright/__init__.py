@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # what type checkers and editors see; the names below do the same at run time
-    from noisewright import learn
+    from noisewright import learn, local
     from noisewright.api import (
         compare,
         explain,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; the names below do the 
 
 __version__ = "0.1.0"
 
-_ROOMS = ("learn",)  # public as a whole
+_ROOMS = ("learn", "local")  # public as a whole
 _HOMES = {
     name: f"noisewright.{module}"
     for module, names in {
@@ -99,6 +99,7 @@ __all__ = [
     "find_bounds",
     "learn",
     "load",
+    "local",
     "marginal_norm",
     "plan",
     "plan_covariance",

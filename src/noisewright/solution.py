@@ -27,6 +27,8 @@ class BoundClass(StrEnum):
     ANY_UNBIASED = "any unbiased mechanism, at every data set"
     ANY_UNBIASED_MIXED = "any unbiased mechanism, at data sets where every type occurs"
     ANY_MECHANISM = "any mechanism whatever, on its worst data set"
+    NON_INTERACTIVE = "any non-interactive protocol"
+    SEQUENTIAL = "any sequential protocol"
 
     @property
     def statement(self) -> str:
@@ -35,6 +37,14 @@ class BoundClass(StrEnum):
 
 
 _STATEMENTS = {
+    BoundClass.NON_INTERACTIVE: (
+        "Bound for any non-interactive protocol under local privacy, biased or not, whose answers "
+        "hold for every distribution; proved on average over a family of them"
+    ),
+    BoundClass.SEQUENTIAL: (
+        "Bound for any sequential protocol under local privacy, biased or not: one that chooses "
+        "what to ask by what others reported"
+    ),
     BoundClass.LINEAR: (
         "Bound for linear strategies under this noise: every W = RA with noise of this law on Ax "
         "and unbiased answers. Other noise, biased and data-dependent methods may do better"

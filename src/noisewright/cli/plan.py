@@ -358,6 +358,9 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
         within = f"people for every answer within ± {plan.goal.error:g}"
         rows.append((within, f"{document['people_for_max_error']:,}"))
         rows.append(("but with probability", f"{plan.goal.beta:g}"))
+        hard = plan.hard_instance
+        if hard is not None:
+            rows.append((f"{hard.bound_class} needs, biased or not", f"{hard.people:,}"))
         rows.append(("largest bias, included", f"{document['largest_bias']:g}"))
     if document.get("shuffled"):
         shuffled = document["shuffled"]

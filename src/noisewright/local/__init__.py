@@ -1,1 +1,18 @@
 """No curator: each person randomises their own report; the collector learns the workload."""
+
+import importlib
+
+_HOMES = {
+    name: f"noisewright.local.bounds.{home}"
+    for home, names in {
+        "hard_instances": "hard_instance hard_learning hard_realizable hard_refutation",
+        "any_protocol": "assouad_bound parity_people van_trees_bound",
+    }.items()
+    for name in names.split()
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'noisewright.local' has no attribute {name!r}")

@@ -27,6 +27,7 @@ from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
 from noisewright.local.analysis.robust import can_be_robust, robust_answers
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.approximate.tails import MaxError, Tails, biases
+from noisewright.local.bounds.hard_instances import HardInstance, hard_instance
 from noisewright.local.bounds.proved import proved_bound
 from noisewright.local.bounds.set_proof import SetProof
 from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound, prior_floor
@@ -53,6 +54,8 @@ from noisewright.privacy.spend import Promise, Spend
 from noisewright.workload.atoms import Explicit, Identity
 from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.statistics import Column
+
+_QUICK_INSTANCE = 640  # queries and cells together: some seconds
 
 SHUFFLE_DELTA = 1e-9
 """The δ at which summaries state what shuffled reports promise together."""
@@ -499,11 +502,29 @@ class LocalPlan(Shown):
             self.mechanism, self.epsilon, self.analysis, self.bound, self.seconds
         )
 
+    @cached_property
+    def hard_instance(self) -> HardInstance | None:
+        """Distributions on which no protocol reaches the goal with fewer people; None if unknown.
+
+        It is about answers for the population that people come from, biased or not.
+        """
+        asked = self.plain_workload
+        if self.goal is None or self.strategy.delta or sum(asked.shape) > _QUICK_INSTANCE:
+            return None
+        try:
+            goal = self.goal
+            return hard_instance(asked, goal.error, epsilon=self.epsilon, beta=goal.beta)
+        except NoisewrightError:
+            return None
+
     def _goal_figures(self) -> dict[str, Any]:
         """The largest error that the plan is for, and the people that it needs."""
         if self.goal is None:
             return {}
+        hard = self.hard_instance
         return {
+            "any_protocol_lower_bound": None if hard is None else hard.people,
+            "any_protocol_class": None if hard is None else hard.bound_class,
             "max_error": self.goal.error,
             "beta": self.goal.beta,
             "people_for_max_error": self.people_for_max_error(),

@@ -1,0 +1,163 @@
+"""Bounds for any protocol: brute force over all two-valued reports never beats the certificate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import noisewright as nw
+from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError
+from noisewright.local.bounds.hard_instances import HardInstance
+
+SIGNS = np.where(np.tril(np.ones((4, 4))) > 0, 1.0, -1.0)
+QUERIES = ["prefix:6", "identity:5", "parity:3:1", "random:4x6:1"]
+LABELLED = [nw.local.hard_refutation, nw.local.hard_learning, nw.local.hard_realizable]
+
+
+def most_told(instance: HardInstance) -> float:
+    """The most that one report tells: a linear program over all two-valued rows of chances.
+
+    Σ_S μ_S E_V (v_S·M_V)²/(v_S·b_V), b the second family, subject to Σ_S μ_S v_S = 1: the average
+    χ² divergence, above Kullback and Leibler's.
+    """
+    moved, base = instance.first - instance.second, instance.second
+    cells = moved.shape[1]
+    rows = 1 + math.expm1(instance.epsilon) * np.array(list(product((0, 1), repeat=cells)))
+    gains = ((rows @ moved.T) ** 2 / (rows @ base.T)) @ instance.weights
+    answer = linprog(-gains, A_eq=rows.T, b_eq=np.ones(cells), bounds=(0, None), method="highs")
+    assert answer.success
+    return float(-answer.fun)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("text", QUERIES)
+def test_no_report_tells_more_of_queries_than_certified(text: str, epsilon: float) -> None:
+    alpha = 0.05
+    instance = nw.local.hard_instance(text, alpha, epsilon=epsilon)
+    assert most_told(instance) <= instance.information * (1 + 1e-9)
+    matrix = nw.workload(text).dense()[instance.rows]
+    gap = np.abs((matrix * (instance.first - instance.second)).sum(axis=1))
+    assert (gap > 2 * alpha).all()
+    assert (gap < 2 * alpha * 1.001).all()
+
+
+@pytest.mark.parametrize("task", LABELLED)
+def test_no_report_tells_more_of_labels_than_certified(task: Callable[..., HardInstance]) -> None:
+    instance = task(SIGNS, 0.1)
+    assert most_told(instance) <= instance.information * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("text", QUERIES[:2])
+def test_planted_bugs_are_caught(text: str) -> None:
+    """A forgotten factor two in M, and weights that are not those that d was found for."""
+    instance = nw.local.hard_instance(text, 0.05, epsilon=0.2)
+    half = (instance.first + instance.second) / 2
+    # κ of halved differences, claimed of whole ones.
+    forgotten = replace(instance, second=half, diagonal=instance.diagonal / 4)
+    assert most_told(instance) > forgotten.information * 1.05
+    # No reweighting: all weight on one row, with the κ that was found for many.
+    one = np.zeros(len(instance.weights))
+    one[len(one) // 2] = 1.0
+    unweighted = replace(instance, weights=one)
+    assert most_told(unweighted) > instance.information * 1.05
+    # The certificate itself notices: its κ is worked out again from the weights that it has.
+    assert unweighted.kappa > 1.5 * instance.kappa
+    assert most_told(unweighted) <= unweighted.information * (1 + 1e-9)
+
+
+def test_families_are_what_each_task_says() -> None:
+    alpha, points = 0.1, SIGNS.shape[1]
+    refuted = nw.local.hard_refutation(SIGNS, alpha)
+    np.testing.assert_allclose(refuted.first[:, :points], refuted.first[:, points:])
+    correlation = (
+        (refuted.second[:, :points] - refuted.second[:, points:]) * SIGNS[refuted.rows]
+    ).sum(axis=1)
+    assert (correlation > 2 * alpha).all()  # loss below ½ − α
+    learnt = nw.local.hard_learning(SIGNS, alpha)
+    both = learnt.first + learnt.second
+    np.testing.assert_allclose(both[:, :points], both[:, points:])  # losses sum to one
+    one, other = (side[learnt.rows] for side in np.triu_indices(len(SIGNS), 1))
+    tilted = learnt.first[:, :points] - learnt.first[:, points:]
+    assert (((SIGNS[one] - SIGNS[other]) / 2 * tilted).sum(axis=1) > 2 * alpha).all()
+    realizable = nw.local.hard_realizable(SIGNS, alpha)
+    own = np.hstack([SIGNS > 0, SIGNS < 0])[realizable.rows]
+    assert np.abs(np.where(own, 0.0, realizable.first)).max() < 1e-12
+    least = np.minimum(realizable.second[:, :points], realizable.second[:, points:]).sum(axis=1)
+    assert (least >= alpha).all()  # every hypothesis
+
+
+def test_drawn_people_follow_the_families() -> None:
+    instance, rng = nw.local.hard_instance("prefix:6", 0.1), np.random.default_rng(1)
+    v, second, cells = instance.draw(40_000, rng, second=True)
+    assert second
+    shares = np.bincount(cells, minlength=6) / len(cells)
+    # Six shares of 40,000 people: 0.0125 is five standard deviations, a false alarm below 1e-5.
+    assert np.abs(shares - instance.second[v]).max() < 0.0125
+    assert instance.advantage(instance.people) <= 1
+    assert instance.advantage(1) < 0.2
+
+
+def test_an_instance_that_is_none_is_refused() -> None:
+    instance = nw.local.hard_instance("prefix:4", 0.1)
+    with pytest.raises(Contradiction):
+        replace(instance, first=instance.first * 0.9)
+    with pytest.raises(NoisewrightError, match="smaller error"):
+        nw.local.hard_instance(np.array([[0.0, 0.1], [0.1, 0.0]]), 0.2)
+    with pytest.raises(InvalidParameter, match="concepts="):
+        nw.local.hard_refutation("prefix:4", 0.1)
+    with pytest.raises(InvalidParameter, match="alpha="):
+        nw.local.hard_instance("prefix:4", 0.0)
+
+
+def test_squared_errors_of_cells_are_below_what_is_reached() -> None:
+    """Subset selection, shrunk or not, never goes below the bounds for any protocol.
+
+    Against the population an unbiased estimate from N people has its own variance and 1 − Σp² of
+    sampling over N; the bounds are for the worst distribution.
+    """
+    plan = nw.plan(
+        "identity:16", nw.Privacy(epsilon=1), model="local", mechanism="subset-selection"
+    )
+    for people in (10, 300, 10_000, 1_000_000):
+        unbiased = plan.analysis.worst_case / people + 1 / people
+        ignorant = 1.0  # answers nothing at all: Σ(p − 1/n)² < 1
+        floor = max(nw.local.assouad_bound(16, people), nw.local.van_trees_bound(16, people))
+        assert 0 < floor <= min(unbiased, ignorant)
+    assert floor > 0.5 * unbiased
+
+
+def test_affinities_of_pairs_against_all_rows() -> None:
+    """The mean affinity by kinds of rows is the least over all two-valued strategies, 4 cells."""
+    from noisewright.local.bounds.any_protocol import _pair_loss
+
+    delta, epsilon, cells = 0.4, 1.0, 4
+    rows = 1 + math.expm1(epsilon) * np.array(list(product((0, 1), repeat=cells)))
+    affinity = np.zeros(len(rows))
+    for flipped in range(2):
+        for other in (1, -1):
+            signs = [
+                np.array([s, other]) if flipped == 0 else np.array([other, s]) for s in (1, -1)
+            ]
+            laws = [
+                np.concatenate([(1 + delta * s[:, None] * np.array([1, -1])).ravel()]) / cells
+                for s in signs
+            ]
+            affinity += np.sqrt((rows @ laws[0]) * (rows @ laws[1])) / 4
+    answer = linprog(affinity, A_eq=rows.T, b_eq=np.ones(cells), bounds=(0, None), method="highs")
+    least = math.sqrt(1 - (math.expm1(1) * delta / (cells + math.expm1(1))) ** 2)
+    expected = (1 - answer.fun) * (-math.log(least)) / (1 - least)
+    assert _pair_loss(cells, delta, epsilon) == pytest.approx(expected, rel=1e-6)
+
+
+def test_parities_by_fano() -> None:
+    assert nw.local.parity_people(28, 0.1) == math.ceil(
+        (0.95 * math.log(28) - math.log(2)) * 4 * 28 / (math.expm1(1) ** 2 * 0.01)
+    )
+    with pytest.raises(InvalidParameter):
+        nw.local.parity_people(1, 0.1)
