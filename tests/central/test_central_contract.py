@@ -77,7 +77,7 @@ def name_of(key: tuple) -> str:
 
 every = pytest.mark.parametrize("key", ACCEPTED, ids=name_of)
 
-OTHER_NOISE = ("carry", "k-norm")
+OTHER_NOISE = ("carry", "k-norm", "hardt-talwar")
 """Mechanisms whose noise is not per number: their privacy is tested beside their family."""
 
 INDEPENDENT = [key for key in ACCEPTED if key[0] not in OTHER_NOISE]

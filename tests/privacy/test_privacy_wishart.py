@@ -7,14 +7,14 @@ import pytest
 from scipy.special import kv
 
 from noisewright.privacy import wishart
-from noisewright.privacy.wishart import _Gaussians, add_wishart_difference
+from noisewright.privacy.wishart import Gaussians, add_wishart_difference
 from oracles.privacy_oracles import ScriptedSource, SeededSource
 
 
 def test_floats_and_exact_arithmetic_round_alike():
     exact = np.array([[5, 3], [3, 9]])
     fast = add_wishart_difference(exact, Fraction(1000), 7, SeededSource(1))
-    gaussians = _Gaussians.drawn((2, 3, 2), SeededSource(1))
+    gaussians = Gaussians.drawn((2, 3, 2), SeededSource(1))
     for a in range(2):
         for b in range(2):
             value = Fraction(int(exact[a, b]), 7)
@@ -32,7 +32,7 @@ def test_doubtful_entries_are_decided_exactly(monkeypatch):
 
 
 def test_more_bits_narrow_an_enclosure_and_stay_inside():
-    gaussians = _Gaussians.drawn((2, 2, 1), SeededSource(3))
+    gaussians = Gaussians.drawn((2, 2, 1), SeededSource(3))
     low, high = gaussians.enclosure((0, 1, 0))
     assert low <= abs(Fraction(float(gaussians.values[0, 1, 0]))) + Fraction(1, 2**41)
     gaussians.refine((0, 1, 0))
@@ -42,7 +42,7 @@ def test_more_bits_narrow_an_enclosure_and_stay_inside():
 
 def test_gaussians_beyond_the_table_are_found_exactly():
     source = ScriptedSource([3 << 1] + [1 << 63] * 3)
-    gaussians = _Gaussians.drawn((2, 2, 1), source)
+    gaussians = Gaussians.drawn((2, 2, 1), source)
     assert 8.5 < gaussians.values[0, 0, 0] < 9.5  # Pr(|Z| >= z) = 3·2^-63
 
 

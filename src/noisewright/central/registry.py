@@ -10,6 +10,7 @@ from noisewright.central.carry.carry_plan import CARRY
 from noisewright.central.gaussian.products import GAUSSIAN_STRATEGY, SPLIT
 from noisewright.central.gaussian.residual import RESIDUAL
 from noisewright.central.gaussian.shared import SHARED_BASIS
+from noisewright.central.geometry.hardt_talwar import HARDT_TALWAR
 from noisewright.central.geometry.k_norm_plan import K_NORM
 from noisewright.central.geometry.projection_plan import PROJECTION
 from noisewright.central.laplace.laplace_strategy import LAPLACE_STRATEGY
@@ -24,6 +25,7 @@ CENTRAL = {
         CARRY,  # before it: bounds on Laplace strategies end no search for other noise
         LAPLACE_STRATEGY,
         K_NORM,
+        HARDT_TALWAR,
         PROJECTION,
         *BASELINES,
     )

@@ -21,6 +21,7 @@ from noisewright.central.blocks.block_mechanism import StoredBlocks
 from noisewright.central.carry.carry_mechanism import StoredCarry
 from noisewright.central.combined import StoredCombined
 from noisewright.central.composite import StoredComposite
+from noisewright.central.geometry.balls import StoredBalls
 from noisewright.central.geometry.fitted import StoredFit
 from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.mechanism import Measurement, Mechanism
@@ -62,6 +63,15 @@ from noisewright.workload.base import Array
 from noisewright.workload.spec import Questions
 from noisewright.workload.stored import decode_workload, encode_workload
 
+StoredCentral = (
+    StoredBalls
+    | StoredBlocks
+    | StoredCarry
+    | StoredCombined
+    | StoredComposite
+    | StoredFit
+    | StoredKNorm
+)
 Number = Annotated[float, msgspec.Meta(ge=0.0, le=1e200)]  # squares stay within floats
 Size = Annotated[float, msgspec.Meta(ge=1e-200, le=1e200)]
 _STRATEGY = "strategy."  # names of arrays that belong to a local strategy
@@ -78,9 +88,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     privacy: dict[str, Any]
     mechanism: Text
     norm: float | None
-    strategy: (
-        StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredFit | StoredKNorm
-    )
+    strategy: StoredCentral
     value: Size | None
     bound: Number | None
     certificate: Text
@@ -92,10 +100,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
         """What a plan is kept as."""
         strategy, proposal = plan.method.packed(arrays), plan.proposal
-        if not isinstance(
-            strategy,
-            StoredBlocks | StoredCarry | StoredCombined | StoredComposite | StoredFit | StoredKNorm,
-        ):
+        if not isinstance(strategy, StoredCentral):
             raise FileFormatError(f"plans by {plan.mechanism} cannot be kept; release them now")
         return cls(
             workload=encode_workload(plan.workload, arrays),

@@ -36,7 +36,7 @@ def add_wishart_difference(
 ) -> Integers:
     """Draw round((exact + scale·(G - H))/step) for G, H of unit variance, symmetric and exact."""
     source = source or SystemSource()
-    gaussians = _Gaussians.drawn((2, len(exact) + 1, len(exact)), source)
+    gaussians = Gaussians.drawn((2, len(exact) + 1, len(exact)), source)
     values = gaussians.values
     plus, minus = values
     difference = plus.T @ plus - minus.T @ minus
@@ -61,7 +61,7 @@ def add_wishart_difference(
 
 
 @dataclass(eq=False)
-class _Gaussians:
+class Gaussians:
     """Standard Gaussians whose bits are drawn as comparisons need them."""
 
     source: ByteSource
@@ -71,7 +71,7 @@ class _Gaussians:
     bits: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     @classmethod
-    def drawn(cls, shape: tuple[int, ...], source: ByteSource) -> _Gaussians:
+    def drawn(cls, shape: tuple[int, ...], source: ByteSource) -> Gaussians:
         words = uniform_words(int(np.prod(shape)), source).reshape(shape)
         first = words >> np.uint64(1)
         signs = 1 - 2 * (words & np.uint64(1)).astype(np.int64)

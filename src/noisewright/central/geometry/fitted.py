@@ -18,6 +18,7 @@ import numpy as np
 
 from noisewright.central.blocks.block_mechanism import StoredBlocks
 from noisewright.central.carry.carry_mechanism import StoredCarry
+from noisewright.central.geometry.balls import StoredBalls
 from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.mechanism import (
     Counts,
@@ -41,6 +42,7 @@ from noisewright.workload.stored import decode_workload, encode_workload
 from noisewright.workload.structure import Term, terms
 from noisewright.workload.tensor import sum_out
 
+StoredInner = StoredBalls | StoredBlocks | StoredCarry | StoredKNorm
 Space = Literal["cells", "answers"]
 
 MOST_CELLS = 2**18
@@ -206,7 +208,7 @@ class FittedMechanism:
 
     def packed(self, arrays: dict[str, Values]) -> StoredFit:
         inner = self.inner.packed(arrays)
-        if not isinstance(inner, StoredBlocks | StoredCarry | StoredKNorm):
+        if not isinstance(inner, StoredInner):
             raise FileFormatError("plans by this noise and a projection cannot be kept")
         public = []
         for number, histogram in enumerate(self.given.histograms):
@@ -219,7 +221,7 @@ class FittedMechanism:
 class StoredFit(StoredMechanism, frozen=True, tag="projection"):
     """What is measured, and what the histogram is fitted to."""
 
-    inner: StoredBlocks | StoredCarry | StoredKNorm
+    inner: StoredInner
     workload: Any
     space: Space
     people: int
