@@ -40,20 +40,55 @@ _LOSS_BITS = 16  # rounding may cost 2^-16 of the sensitivity
 _BATCH = 1024
 
 
+@dataclass(frozen=True)
+class Appearances:
+    """A person counts at most at `times` steps, any two of them at least `apart` steps apart."""
+
+    times: int = 1
+    apart: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("times", "apart"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidParameter(f"appearances.{name}", value, "must be a whole number >= 1")
+
+    def length(self, factorization: StreamFactorization) -> float:
+        """How long the sum of a person's columns can be, each of length one and not negative.
+
+        Columns of a band that lie no nearer than its width share no row: their squares add. A
+        column meets at most 2⌈band/apart⌉ − 1 of a person's columns, itself included, and no inner
+        product exceeds one.
+        """
+        steps = factorization.steps
+        band = factorization.band.size if factorization.kind == "banded" else steps
+        times = min(self.times, -(-steps // self.apart))
+        return math.sqrt(times * min(times, 2 * -(-band // self.apart) - 1))
+
+
+ONCE = Appearances()
+
+
 @dataclass(frozen=True, eq=False)
 class StreamMechanism:
-    """A planned stream: a person counts once, at one step, and one person is the neighbour."""
+    """A planned stream: one person, who counts at one step or several, is the neighbour."""
 
     factorization: StreamFactorization
     privacy: Privacy
     law: NoiseLaw
     grid_bits: int
+    appearances: Appearances = ONCE
+
+    @property
+    def sensitivity(self) -> float:
+        """How far, in grid steps, a neighbour moves the measured vector."""
+        neighbours = self.privacy.neighbours
+        return sensitivity(self.factorization, self.grid_bits, neighbours, self.appearances)
 
     @property
     def spend(self) -> Spend:
         """The ratio of sensitivity to noise, as drawn."""
-        moved = sensitivity(self.factorization, self.grid_bits, self.privacy.neighbours)
-        ratio = float_above(Fraction(moved) / Fraction(self.law.scale))
+        ratio = float_above(Fraction(self.sensitivity) / Fraction(self.law.scale))
         return Spend(self.privacy.neighbours, (Gaussian(ratio),))
 
     @property
@@ -70,11 +105,17 @@ class StreamMechanism:
     def mark(self) -> str:
         """What a stream's position says of its plan: a state of another plan does not go on."""
         factors = self.factorization
-        parts = (factors.steps, factors.kind, factors.band.size, self.grid_bits)
+        parts: tuple[object, ...] = (
+            factors.steps, factors.kind, factors.band.size, self.grid_bits
+        )  # fmt: skip
+        if self.appearances != ONCE:
+            parts = (*parts, self.appearances.times, self.appearances.apart)
         return plan_mark(self.privacy, parts)
 
 
-def stream_mechanism(steps: int, privacy: Privacy, kind: Kind, band: int) -> StreamMechanism:
+def stream_mechanism(
+    steps: int, privacy: Privacy, kind: Kind, band: int, appearances: Appearances = ONCE
+) -> StreamMechanism:
     """The noise for a stream of at most `steps` steps."""
     if privacy.kind == "pure":
         raise InvalidParameter(
@@ -82,18 +123,24 @@ def stream_mechanism(steps: int, privacy: Privacy, kind: Kind, band: int) -> Str
         )
     factorization = stream_factorization(steps, kind, band=band)
     bits = _LOSS_BITS + math.ceil(math.log2(steps) / 2) + 1
-    law = calibrate(privacy, l2=1.0 + 2.0**-_LOSS_BITS)
+    law = calibrate(privacy, l2=appearances.length(factorization) * (1.0 + 2.0**-_LOSS_BITS))
     while bits > 0 and law.scale * 2.0**bits * 4 > SCALE_LIMIT:
         bits -= 1
-    law = calibrate(privacy, l2=sensitivity(factorization, bits, privacy.neighbours))
-    return StreamMechanism(factorization, privacy, law, bits)
+    law = calibrate(privacy, l2=sensitivity(factorization, bits, privacy.neighbours, appearances))
+    return StreamMechanism(factorization, privacy, law, bits, appearances)
 
 
-def sensitivity(factorization: StreamFactorization, grid_bits: int, neighbours: str) -> float:
+def sensitivity(
+    factorization: StreamFactorization,
+    grid_bits: int,
+    neighbours: str,
+    appearances: Appearances = ONCE,
+) -> float:
     """How far, in grid steps, a neighbour moves the measured vector, all rounding included."""
-    # Columns have length one and non-negative entries: two of them differ by at most √2.
+    # Columns have length one and non-negative entries: what two people add differs by at most √2
+    # times the longest.
     people = math.sqrt(2) if neighbours == "replace-one" else 1.0
-    lengths = people * 2.0**grid_bits * (1 + 1e-9)
+    lengths = people * appearances.length(factorization) * 2.0**grid_bits * (1 + 1e-9)
     memory = factorization.memory
     reach = float(np.sum(factorization.gains / (1 - factorization.rates))) + memory + 1
     per_step = 1 + 2.0**-_STATE_BITS * reach

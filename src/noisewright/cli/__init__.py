@@ -67,8 +67,16 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="noisewright")
-def main() -> None:
+@click.option(
+    "--log", metavar="FILE", help="Append steps and their times to FILE, as lines of JSON."
+)
+@click.pass_context
+def main(context: click.Context, log: str | None) -> None:
     """Private answers to the queries you ask, close to the least noise of any linear method.
 
     Plans come with a lower bound where one is known, and say which methods it is about.
     """
+    if log is not None:
+        from noisewright.cli.logs import logging_to
+
+        context.with_resource(logging_to(log, context.invoked_subcommand or ""))

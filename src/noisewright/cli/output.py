@@ -201,5 +201,8 @@ def progress(description: str) -> Iterator[Callable[..., None]]:
         def update(fraction: float, text: str = description) -> None:
             p.update(task, total=1.0, completed=fraction, description=text)
 
-        with listening(lambda text: p.update(task, description=text)):
+        def begin(text: str) -> None:
+            p.update(task, description=text, total=None)
+
+        with listening(begin, lambda done: p.update(task, total=1.0, completed=done)):
             yield update

@@ -10,10 +10,11 @@ from typing import Any
 from noisewright.central.blocks.block_mechanism import continuous_deviation
 from noisewright.central.carry.carry_stream import CarryStreamMechanism, carry_stream
 from noisewright.central.problem import CentralProblem
-from noisewright.central.stream import StreamMechanism, sensitivity, stream_mechanism
+from noisewright.central.stream import ONCE, Appearances, StreamMechanism, stream_mechanism
 from noisewright.central.stream_position import Position
 from noisewright.central.wider_bounds import least_factorization
 from noisewright.display import Shown
+from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.prefix import BAND, Kind
 from noisewright.planning.plan import LEVEL, Forecast, certified_ratio, class_bounds
@@ -27,7 +28,7 @@ from noisewright.workload.tensor import mean_error
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamPlan(StreamMechanism, Shown):
-    """A planned stream: a person counts once, at one step, and one person is the neighbour."""
+    """A planned stream: one person, who counts at one step or several, is the neighbour."""
 
     @property
     def model(self) -> str:
@@ -56,8 +57,7 @@ class StreamPlan(StreamMechanism, Shown):
         from noisewright.planning.plan_files import plan_digest
 
         title = f"running count of {self.factorization.steps:,} steps, {self.factorization.kind}"
-        moved = sensitivity(self.factorization, self.grid_bits, self.privacy.neighbours)
-        noise = [{**self.law.to_dict(), "sensitivity": moved}]
+        noise = [{**self.law.to_dict(), "sensitivity": self.sensitivity}]
         return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
 
     def forecast(self) -> Forecast:
@@ -77,6 +77,8 @@ class StreamPlan(StreamMechanism, Shown):
             "mechanism": self.factorization.kind,
             "privacy": self.privacy.to_dict(),
             "steps": self.factorization.steps,
+            "appearances": self.appearances.times,
+            "steps_apart": self.appearances.apart,
             "memory": self.factorization.memory,
             "error": forecast.error,
             **forecast.summary(),
@@ -195,17 +197,50 @@ def _started(
 
 
 def plan_stream(
-    steps: int, privacy: Privacy, kind: Kind | None = None, *, band: int = BAND
+    steps: int,
+    privacy: Privacy,
+    kind: Kind | None = None,
+    *,
+    band: int | None = None,
+    appearances: int = 1,
+    apart: int = 1,
 ) -> StreamPlan | CarryStreamPlan:
     """Plan the private running count of a stream of at most `steps` steps.
 
-    Pure privacy takes carry noise; `kind` chooses between the Gaussian mechanisms of the others.
+    Pure privacy takes carry noise; `kind` chooses between the Gaussian mechanisms of the others. A
+    person counts once, or at up to `appearances` steps of which any two are `apart` steps or more
+    apart: without a `kind`, the band is then at most so wide that nobody's columns overlap.
     """
+    counted = Appearances(appearances, apart)
+    if counted != ONCE and privacy.kind == "pure":
+        raise InvalidParameter(
+            "appearances", appearances, "more than one need Gaussian noise",
+            "give delta or rho, or a share of epsilon to each appearance",
+        )  # fmt: skip
+    if counted.times > 1 and kind is None:
+        return _narrowest(steps, privacy, counted, band)
+    band = BAND if band is None else band
     if privacy.kind == "pure" and kind is None:
         carried = carry_stream(steps, privacy)
         return CarryStreamPlan(carried.steps, carried.privacy, carried.levels)
     kind = kind or "column-normalised"
-    mechanism = stream_mechanism(steps, privacy, kind, band)
+    return _planned(stream_mechanism(steps, privacy, kind, band, counted))
+
+
+def _planned(mechanism: StreamMechanism) -> StreamPlan:
     return StreamPlan(
-        mechanism.factorization, mechanism.privacy, mechanism.law, mechanism.grid_bits
+        mechanism.factorization,
+        mechanism.privacy,
+        mechanism.law,
+        mechanism.grid_bits,
+        mechanism.appearances,
     )
+
+
+def _narrowest(steps: int, privacy: Privacy, counted: Appearances, band: int | None) -> StreamPlan:
+    """The least error among bands that keep a person's steps apart, and the best for one step."""
+    bands = {max(1, counted.apart // k) for k in (1, 2, 4)} if band is None else {band}
+    kinds: list[tuple[Kind, int]] = [("banded", width) for width in sorted(bands)]
+    kinds += [("column-normalised", BAND)] if band is None else []
+    plans = [_planned(stream_mechanism(steps, privacy, *kind, counted)) for kind in kinds]
+    return min(plans, key=lambda plan: mean_error(plan.errors, 2))

@@ -36,6 +36,8 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
     factorization: Kind | Literal["carry"]
     band: Annotated[int, msgspec.Meta(ge=0, le=_LARGEST_STEPS)]
     privacy: dict[str, Any]
+    appearances: int = 1
+    apart: int = 1
 
     @classmethod
     def of(cls, plan: StreamPlan | CarryStreamPlan, arrays: dict[str, Array]) -> Self:
@@ -45,18 +47,21 @@ class StreamFile(Kept, frozen=True, tag="stream-plan"):
             return cls(steps=plan.steps, factorization="carry", band=0, privacy=privacy)
         factors = plan.factorization
         return cls(
-            steps=factors.steps, factorization=factors.kind, band=factors.band.size, privacy=privacy
-        )
+            steps=factors.steps, factorization=factors.kind, band=factors.band.size,
+            privacy=privacy,
+            appearances=plan.appearances.times, apart=plan.appearances.apart,
+        )  # fmt: skip
 
     def content(self, arrays: Arrays) -> StreamPlan | CarryStreamPlan:
         """The plan again."""
-        band = {"band": self.band} if self.factorization == "banded" else {}
+        given = {"appearances": self.appearances, "apart": self.apart}
+        given |= {"band": self.band} if self.factorization == "banded" else {}
         privacy = Privacy.from_dict(self.privacy)
         if self.factorization == "carry":
             if privacy.kind != "pure":
                 raise FileFormatError("the plan's noise is for pure privacy; plan again")
             return plan_stream(self.steps, privacy)
-        return plan_stream(self.steps, privacy, self.factorization, **band)
+        return plan_stream(self.steps, privacy, self.factorization, **given)
 
 
 class StreamReleaseFile(Kept, frozen=True, tag="stream-release"):

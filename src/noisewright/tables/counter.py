@@ -23,6 +23,7 @@ from noisewright.domain import Attribute, Domain, Unit
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source
+from noisewright.stages import advance
 from noisewright.tables.derived import DerivedRows, Place, checked_sources, storages_of
 from noisewright.tables.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.duckdb_dialect import DuckDBDialect
@@ -215,7 +216,8 @@ def _rows(
             yield _joined(request, batch)
         return
     covers = len(request.covers)
-    for batch in _batches(table, _chained(relation, [*request.kept(_DIALECT), request.joint])):
+    counted = _chained(relation, [*request.kept(_DIALECT), request.joint])
+    for batch in _batches(table, counted, connection):
         if any(column.null_count for column in batch.columns):
             yield None
             return
@@ -270,12 +272,18 @@ def _chained(relation: duckdb.DuckDBPyRelation, stages: Sequence[Stage]) -> duck
     return relation
 
 
-def _batches(table: Table, relation: duckdb.DuckDBPyRelation) -> Iterator[pa.RecordBatch]:
+def _batches(
+    table: Table,
+    relation: duckdb.DuckDBPyRelation,
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> Iterator[pa.RecordBatch]:
     """Stream a relation; an engine's own exception quotes cells and never gets out."""
     rows = min(_MOST_ROWS_A_BATCH, max(2048, _CELLS_A_BATCH // len(relation.columns)))
     error = unreadable(table.description)
     reader = withheld(lambda: iter(relation.to_arrow_reader(rows)), _FAILURES, error)
     while (batch := withheld(lambda: next(reader, None), _FAILURES, error)) is not None:
+        if connection is not None:
+            advance(connection.query_progress() / 100)
         yield batch
 
 

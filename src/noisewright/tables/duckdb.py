@@ -77,7 +77,8 @@ def connect() -> duckdb.DuckDBPyConnection:
     # Without a temporary directory nothing of a table is ever spilled to disk.
     config = {"autoinstall_known_extensions": "false", "temp_directory": ""}
     connection = duckdb.connect(config=config)
-    connection.execute("SET enable_progress_bar = false")  # it would mix into a command's output
+    connection.execute("SET enable_progress_bar = true")  # or else nothing tells how far it is
+    connection.execute("SET enable_progress_bar_print = false")  # into a command's output
     connection.execute("SET TimeZone = 'UTC'")  # instants are written alike on every machine
     return connection
 
