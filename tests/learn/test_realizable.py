@@ -46,7 +46,7 @@ def test_the_matrix_of_eta_is_allowed_and_its_proof_holds() -> None:
     assert solution.lower_bound <= solution.value <= solution.lower_bound * 1.002
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @generated(
     strategies.integers(0, 10**6),
     strategies.sampled_from([0.0, 0.05, 0.2, 0.5]),

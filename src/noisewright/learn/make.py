@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, TooLarge, unknown_name
+from noisewright.errors import InvalidParameter, unknown_name
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.learn.learning_plan import AgnosticPlan, LearningPlan, RefutationPlan
 from noisewright.learn.realizable import eta
@@ -26,6 +26,9 @@ from noisewright.workload.base import FloatArray
 TASKS = ("agnostic", "realizable", "refute", "refute-realizable")
 _SHARES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75)
 """Of the largest tolerance of penalties, what is tried."""
+
+_TOLERANT = 600
+"""Rows and columns together up to which a tolerance is sought."""
 
 _SEARCH_GAP, _FINAL_GAP = 2e-2, 2e-3
 
@@ -88,6 +91,14 @@ def _agnostic(given: ConceptClass, loss: bool, **known: float) -> AgnosticPlan:
 
 
 def _answers(matrix: FloatArray, epsilon: float, alpha: float, beta: float) -> LinearAnswers:
+    """Within the best tolerance of the matrix; of large ones the matrix itself, exactly.
+
+    A tolerance takes an eigenproblem of rows and columns together a step, the exact factorization
+    one of the columns alone.
+    """
+    if sum(matrix.shape) > _TOLERANT:
+        columns = factorize(matrix, inf, tolerance=_FINAL_GAP).strategy.dense()
+        return fitted_answers(matrix, columns, epsilon, signed=True)
     answers = plan_answers(matrix, epsilon, alpha, beta, signed=True)
     return LinearAnswers(answers.strategy, answers.targets)
 
@@ -97,12 +108,11 @@ def common_part(given: ConceptClass, entrywise: float) -> FloatArray:
 
     Transposed it is γ̂2, the norm with a free shift of every row.
     """
-    try:
-        norm = approximate_norm(given.matrix.T, entrywise, shift=True, tolerance=_SEARCH_GAP)
-    except TooLarge:
+    if given.count + given.size > _TOLERANT:
         mean = given.matrix.mean(axis=0)
         better = _size(given.matrix - mean) < _size(given.matrix)
         return mean if better else np.zeros(given.size)
+    norm = approximate_norm(given.matrix.T, entrywise, shift=True, tolerance=_SEARCH_GAP)
     return np.asarray(-norm.shifts)
 
 
@@ -118,12 +128,18 @@ def _penalties(
     People grow with (η(C, a)/(α(1 + a) − 2a))².
     """
     largest = alpha / (2 - alpha)
+    if given.count + 2 * given.size > _TOLERANT:  # η hardly falls, and each solution takes long
+        return _estimated(eta(given, _SHARES[0] * largest, tolerance=_SEARCH_GAP), epsilon)
     costs: dict[float, float] = {}
     for share in _SHARES:
         a = share * largest
         costs[a] = eta(given, a, tolerance=_SEARCH_GAP).value / (alpha * (1 + a) - 2 * a)
         if costs[a] > 1.1 * min(costs.values()):
             break
-    norm: BoxedNorm = eta(given, min(costs, key=costs.__getitem__), tolerance=_FINAL_GAP)
+    best = min(costs, key=costs.__getitem__)
+    return _estimated(eta(given, best, tolerance=_FINAL_GAP), epsilon)
+
+
+def _estimated(norm: BoxedNorm, epsilon: float) -> tuple[LinearAnswers, FloatArray]:
     columns = norm.factorization.strategy.dense()
     return fitted_answers(norm.approximation, columns, epsilon), norm.shifts

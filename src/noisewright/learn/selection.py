@@ -66,9 +66,19 @@ class Selection(Shown):
     def __init__(self, contest: Contest, protocol: str, picked: list[int] | None = None) -> None:
         self.contest, self.protocol = contest, protocol
         self._state = _state(contest, protocol, picked)
-        self._block = self._state.block()
-        self._pending = np.zeros(0, dtype=bool)
         self._parts: list[BoolArray] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Room for the answers of the next block, none of which is there yet."""
+        self._block = self._state.block()
+        self._room = np.zeros(self._block.people if self._block else 0, dtype=bool)
+        self._filled = 0
+
+    @property
+    def _pending(self) -> BoolArray:
+        """Answers of a block that is not full."""
+        return self._room[: self._filled]
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -116,7 +126,7 @@ class Selection(Shown):
     @property
     def asked(self) -> int:
         """How many people have answered."""
-        return sum(map(len, self._parts)) + len(self._pending)
+        return sum(map(len, self._parts)) + self._filled
 
     def ask(self) -> int:
         """The coordinate to ask of the next person."""
@@ -126,8 +136,7 @@ class Selection(Shown):
         """The coordinates to ask of the next people, who need not wait for each other."""
         if self._block is None:
             raise InvalidParameter("selection", "finished", "asks nobody", "read `result()`")
-        start = len(self._pending)
-        places = np.arange(start, min(start + most, self._block.people))
+        places = np.arange(self._filled, min(self._filled + most, self._block.people))
         return self._block.coordinates[places % len(self._block.coordinates)]
 
     def tell(self, bits: npt.ArrayLike) -> None:
@@ -139,18 +148,18 @@ class Selection(Shown):
         while len(rest):
             if self._block is None:
                 raise InvalidParameter("bits", len(rest), "are more than were asked for")
-            room = self._block.people - len(self._pending)
-            self._pending = np.concatenate([self._pending, rest[:room]])
-            rest = rest[room:]
-            if len(self._pending) == self._block.people:
-                self._learn(self._block, self._pending)
+            part = rest[: self._block.people - self._filled]
+            self._room[self._filled : self._filled + len(part)] = part
+            self._filled += len(part)
+            rest = rest[len(part) :]
+            if self._filled == self._block.people:
+                self._learn(self._block, self._room)
 
     def _learn(self, block: Block, bits: BoolArray) -> None:
         ones = bits.reshape(block.repeats, -1).sum(axis=0, dtype=np.int64)
         self._state.learn(block, ones)
         self._parts.append(bits)
-        self._pending = np.zeros(0, dtype=bool)
-        self._block = self._state.block()
+        self._begin()
 
     # --- what it says -------------------------------------------------------------------------
 
