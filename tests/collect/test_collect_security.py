@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
+import subprocess
 from urllib.request import Request, urlopen
 
 import pytest
@@ -28,6 +30,7 @@ INJECTIONS = [
     "\x00",
     "é" * 40,
 ]
+SCHEMATHESIS = shutil.which("schemathesis")
 ADMIN = [
     ("GET", "/api/campaigns"),
     ("POST", "/api/campaigns"),
@@ -248,6 +251,27 @@ def test_any_json_to_any_address_gets_a_described_answer(collector, path, docume
         assert str(answer.status_code) in operation["responses"], (method, path, answer.text)
         if answer.status_code >= 400:
             assert set(answer.json()) == {"error", "detail"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SCHEMATHESIS is None, reason="schemathesis is not on the path")
+def test_schemathesis_finds_nothing_that_the_description_does_not_say(tmp_path):
+    """Requests made from the description, right and wrong, with a key.
+
+    What no schema can say is left out: a report in base64 may still be of no plan.
+    """
+    with serving(tmp_path) as served:
+        done = subprocess.run(
+            [
+                SCHEMATHESIS, "run", f"{served.address}/openapi.json",
+                "--header", f"Authorization: Bearer {served.key}", "--seed", "1",
+                "--max-examples", "100", "--exclude-checks", "positive_data_acceptance",
+            ],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        log = served.log.read_text()
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert "unexpected" not in log
 
 
 def test_too_many_waiting_are_asked_to_come_back(tmp_path):

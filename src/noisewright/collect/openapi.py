@@ -21,6 +21,7 @@ def description() -> dict[str, Any]:
     """The whole document."""
     kinds = (Body, Publication, Invitations, Terms)
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schemas["Publication"]["properties"]["terms"] = {"$ref": "#/components/schemas/Terms"}
     schemas["Error"] = {
         "type": "object",
         "required": ["error", "detail"],
@@ -89,7 +90,7 @@ def _paths() -> dict[str, Any]:
 
 
 def _figures(summary: str, kind: bool = False) -> dict[str, Any]:
-    answers = {200: "the figures", 404: "no campaign", 422: "no such round"}
+    answers = {200: "the figures", 404: "no campaign, or no such round"}
     operation = _operation(summary, answers | ({409: "no reports yet"} if kind else {}), admin=True)
     schema = {"type": "string", "maxLength": 100}
     operation["parameters"] = [{"name": "round", "in": "query", "schema": schema}]

@@ -17,11 +17,11 @@ import msgspec
 
 from noisewright.collect.campaign import Campaign
 from noisewright.collect.databases import Unavailable, open_database
+from noisewright.collect.door import Refusal
 from noisewright.collect.estimates import estimates
 from noisewright.collect.limits import RateLimit
 from noisewright.collect.store import Store, hashed
 from noisewright.collect.writer import Writer
-from noisewright.errors import InvalidParameter
 
 _Result = TypeVar("_Result")
 
@@ -154,5 +154,5 @@ def check_round(campaign: Campaign, rounds: list[str], asked: str | None) -> str
     if asked is None:
         return rounds[-1] if rounds else ""
     if asked not in rounds and (asked or campaign.terms.repetition.repeats):
-        raise InvalidParameter("round", "…", "is none in which reports came")
+        raise Refusal(404, "unknown", "there is no such round")
     return asked
