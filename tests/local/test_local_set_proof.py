@@ -16,14 +16,14 @@ from local.test_local_bound_sweep import badly_placed
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds import set_proof
+from noisewright.local.bounds.joint_problem import Reports
+from noisewright.local.bounds.proof import largest_eigenvalue
 from noisewright.local.bounds.proved import proved_bound
 from noisewright.local.bounds.set_proof import (
     SetProof,
-    largest_eigenvalue,
-    proved_variance,
     repair,
 )
-from noisewright.local.bounds.set_search import Reports, SetSearch
+from noisewright.local.bounds.set_search import SetSearch
 from noisewright.local.optimise.kept import Cache
 from noisewright.planning.local_make import plan_local
 from noisewright.privacy.budget import Privacy
@@ -68,6 +68,7 @@ def invented(n, rng):
     sizes = np.sort(rng.choice(np.arange(1, n + 1), int(rng.integers(1, n + 1)), replace=False))
     count = len(sizes)
     return SetProof(
+        np.arange(n),
         rng.dirichlet(np.ones(n) * rng.choice([0.3, 3.0, 30.0])),
         rng.standard_normal((n, int(rng.integers(1, n + 1)))),
         rng.standard_normal(n) + rng.choice([0.0, 1.0, 10.0]),
@@ -102,7 +103,7 @@ def check(seed, oracle=True):
     least = optimum(matrix, epsilon).above if oracle else np.inf
     for one in proofs:
         assert breach(one, epsilon) <= TINY
-        assert proved_variance(one, gram, epsilon) <= least * (1 + TINY)
+        assert one.variance(gram, epsilon) <= least * (1 + TINY)
     return len(proofs)
 
 
@@ -149,18 +150,18 @@ def test_a_fault_in_the_check_is_caught(monkeypatch, fault):
     """What the tests above compare with would show each of these."""
     proof, gram, least = near_proof(0.5)
     cheap = replace(proof, prices=0.7 * proof.prices)  # breaks the condition at many sizes
-    assert proved_variance(cheap, gram, 0.5) <= least
+    assert cheap.variance(gram, 0.5) <= least
     with monkeypatch.context() as patch:
         fault(patch)
         rise = set_proof.repair(cheap, 0.5)
         patch.setitem(globals(), "repair", lambda *_: rise)
         assert breach(cheap, 0.5) > 1e-3
-        assert proved_variance(cheap, gram, 0.5) > 1.05 * least
+        assert cheap.variance(gram, 0.5) > 1.05 * least
 
 
 def test_a_missing_size_costs_the_proof_and_not_the_truth():
     proof, gram, least = near_proof()
-    whole = proved_variance(proof, gram, 2.0)
+    whole = proof.variance(gram, 2.0)
     for size in range(len(proof.sizes)):
         keep = np.arange(len(proof.sizes)) != size
         lacking = replace(
@@ -169,8 +170,8 @@ def test_a_missing_size_costs_the_proof_and_not_the_truth():
             tilts=proof.tilts[keep],
             excess=proof.excess[keep],
         )
-        assert proved_variance(lacking, gram, 2.0) <= least * (1 + TINY)
-        assert proved_variance(lacking, gram, 2.0) <= whole * 1.01
+        assert lacking.variance(gram, 2.0) <= least * (1 + TINY)
+        assert lacking.variance(gram, 2.0) <= whole * 1.01
 
 
 def test_a_proof_made_for_a_symmetry_that_is_none_proves_little():
@@ -186,7 +187,7 @@ def test_a_proof_made_for_a_symmetry_that_is_none_proves_little():
     skewed[0] *= 3.0
     skewed[:, 0] *= 3.0  # no longer the same from the other end
     least = optimum(np.linalg.cholesky(skewed + 1e-12 * np.eye(6)).T, 2.0).above
-    assert proved_variance(mirrored, skewed, 2.0) <= least * (1 + 1e-6)
+    assert mirrored.variance(skewed, 2.0) <= least * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ PROOFS = {
     "order": "kernels that fall with distance",
     "tables": "kernels over tables",
     "sets": "multipliers for sets of every size",
+    "cuts": "products of neighbouring whole numbers",
 }
 """What proves a local bound, in words."""
 

@@ -28,8 +28,8 @@ from noisewright.local.analysis.robust import can_be_robust, robust_answers
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.approximate.tails import MaxError, Tails, biases
 from noisewright.local.bounds.hard_instances import HardInstance, hard_instance
+from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound
-from noisewright.local.bounds.set_proof import SetProof
 from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound, prior_floor
 from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
 from noisewright.local.reports.aggregate import Aggregate
@@ -133,7 +133,7 @@ class LocalPlan(Shown):
     people: int | None = None
     alpha: float | None = None
     counter: Counter | None = None
-    proof: SetProof | None = None
+    proof: Proof | None = None
     goal: MaxError | None = None
     targets: FloatArray | None = None
 

@@ -14,6 +14,7 @@ from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.approximate.tails import MaxError
+from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound, search_proof
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA, check_people
@@ -132,10 +133,7 @@ def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
     gram = table_gram(plan.workload)
     question = fingerprint(gram, plan.epsilon, settings.effort, int(settings.seed), "proof")
     proof = Cache(folder).load_proof(question) if settings.cache else None
-    fits = proof is not None and proof.size == plan.workload.size
-    if proof is not None and fits:
-        fits = proved_bound(plan.workload, plan.epsilon, proof).variance > floor
-    if not fits:
+    if proof is None or not _proves_more(proof, plan, floor):
         seconds = inf if settings.time_limit is None else settings.time_limit + began
         left = seconds - time.perf_counter()
         effort, target = settings.effort, settings.target_ratio
@@ -143,3 +141,11 @@ def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
         if proof is not None and settings.cache:
             Cache(folder).save_proof(question, proof)
     return replace(plan, proof=proof, seconds=time.perf_counter() - began)
+
+
+def _proves_more(proof: Proof, plan: LocalPlan, floor: float) -> bool:
+    """Whether a proof that a file held is about the plan's cells, and says something new."""
+    try:
+        return proved_bound(plan.workload, plan.epsilon, proof).variance > floor
+    except NoisewrightError:
+        return False

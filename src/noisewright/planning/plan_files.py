@@ -29,7 +29,7 @@ from noisewright.central.problem import Proposal
 from noisewright.container import Header, digest
 from noisewright.domain import Domain
 from noisewright.errors import FileFormatError, refusing
-from noisewright.local.bounds.set_proof import SetProof
+from noisewright.local.bounds.proof import Proof
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.counting import Counter
 from noisewright.planning.covariance import CovariancePlan, CovarianceRelease
@@ -240,10 +240,15 @@ def _runner_up(row: RunnerUp) -> dict[str, Any]:
     return {"mechanism": row.mechanism, "sample_complexity": known, **told}
 
 
-def _proof_of(arrays: Arrays, cells: int) -> SetProof | None:
+def _proof_of(arrays: Arrays, cells: int) -> Proof | None:
     """The proof in a file, if one is there."""
+    from noisewright.local.bounds.proved import MOST_LISTED, stored_proof
+
     own = {n.removeprefix(_PROOF): a for n, a in arrays.items() if n.startswith(_PROOF)}
-    return SetProof.of(own, cells) if own else None
+    proof = stored_proof(own) if own else None
+    if proof is not None and proof.cells[-1] >= min(cells, MOST_LISTED):
+        raise FileFormatError("the proof is about cells that the plan does not have; plan again")
+    return proof
 
 
 class TogetherFile(Kept, frozen=True, tag="plans"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from noisewright.local.bounds.joint_problem import split_phi
 from noisewright.local.bounds.set_blocks import SetBlocks
 from noisewright.local.bounds.set_proof import SetProof
 from noisewright.local.strategy import IntArray
@@ -18,11 +19,7 @@ _Kept = tuple[IntArray, FloatArray, FloatArray]
 
 def completed(phi: FloatArray, prior: FloatArray, blocks: SetBlocks) -> SetProof:
     """The proof near Φ: blocks settle for good, and sizes that fail join them."""
-    sums = phi.sum(axis=1)
-    prices = -2 * sums + prior * float(sums.sum())
-    z = phi + (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-    values, vectors = np.linalg.eigh((z + z.T) / 2)
-    factor = vectors[:, values > 0] * np.sqrt(values[values > 0])
+    factor, prices = split_phi(phi, prior)
     prices = _covering_singles(factor, prices, prior, blocks.slope)
     prices = prices + _ROOM * float(prices.sum()) / len(prior)
     phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
@@ -46,7 +43,8 @@ def _assembled(
     order = np.argsort(sizes)
     rows, columns = np.triu_indices(len(prior))
     packed = excess[:, rows, columns].astype(np.float32)
-    return SetProof(prior, factor, prices, sizes[order], tilts[order], packed[order])
+    every = np.arange(len(prior), dtype=np.int64)
+    return SetProof(every, prior, factor, prices, sizes[order], tilts[order], packed[order])
 
 
 def _covering_singles(

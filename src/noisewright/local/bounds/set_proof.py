@@ -1,13 +1,6 @@
 """A proof for any workload, set size by set size, and its check.
 
-Some best report says "e^ε if you are in S, 1 if not": v = 1 + r·1_S, r = e^ε − 1. For a
-distribution π, prices λ and Z = YYᵀ, suppose vᵀZv ≤ (λᵀv)(πᵀv) for every set S. With the
-information X = Σ_S μ_S v_S v_Sᵀ/(πᵀv_S), where Σ_S μ_S v_S = 1, that gives tr(ZX) ≤ 1ᵀλ, and by
-Cauchy–Schwarz tr(MX⁻¹)·tr(ZX) ≥ ‖WY‖_*², so that no strategy's worst-case variance is below
-
-    ‖W(I − π1ᵀ)Y‖_*² / 1ᵀλ − Σ_u π_u ‖W(e_u − π)‖².
-
-The condition is checked for all sets of d cells at once, d = 1 … n. With x = 1_S and
+The condition of `proof` is checked for all sets of d cells at once, d = 1 … n. With x = 1_S and
 Φ = Z − (λπᵀ + πλᵀ)/2, s = Φ1, σ = 1ᵀΦ1, any ν, and any symmetric E without a negative entry,
 
     vᵀΦv = r²xᵀΦx + 2r·sᵀx + σ ≤ xᵀGx ≤ d·λmax(G),
@@ -24,72 +17,61 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import expm1, inf
+from math import expm1
 
 import numpy as np
 
 from noisewright.errors import FileFormatError, InvalidParameter, refusing
+from noisewright.local.bounds.proof import EPS, Proof, largest_eigenvalue, symmetric
 from noisewright.local.reading import stored
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import Array, FloatArray
 
 MOST_CELLS = 256
-EPS = 2.0**-52
-_MARGIN = 2.0**-40  # of the two numbers whose difference a floor is: far above their own rounding
-_WIDENINGS = (1.0, 16.0, 256.0, 2.0**16, 2.0**28)
 
 
 @dataclass(frozen=True, eq=False)
-class SetProof:
-    """What proves a floor: π, Y, λ, and ν and E for some set sizes, in between interpolated."""
+class SetProof(Proof):
+    """ν and E for some set sizes, in between interpolated."""
 
-    prior: FloatArray
-    factor: FloatArray
-    prices: FloatArray
+    kind = "sets"
     sizes: IntArray
     tilts: FloatArray
     excess: Array
     """Upper triangles of E, row by row, one row per size, in single precision."""
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        n, count = self.size, len(self.sizes)
+        return {"sizes": (count,), "tilts": (count, n), "excess": (count, n * (n + 1) // 2)}
+
     def __post_init__(self) -> None:
-        n = len(self.prior)
-        shapes = {
-            "prior": (n,),
-            "factor": (n, self.factor.shape[-1]),
-            "prices": (n,),
-            "sizes": (len(self.sizes),),
-            "tilts": (len(self.sizes), n),
-            "excess": (len(self.sizes), n * (n + 1) // 2),
-        }
-        for name, shape in shapes.items():
-            array = getattr(self, name)
-            if array.shape != shape or not np.isfinite(array).all() or not array.size:
-                raise InvalidParameter(name, f"{array.shape}", f"must be finite, of shape {shape}")
-        if self.prior.min() < 0 or abs(float(self.prior.sum()) - 1.0) > 1e-9:
-            raise InvalidParameter("prior", "array", "must be a distribution")
-        if (np.diff(self.sizes) <= 0).any() or self.sizes[0] < 1 or self.sizes[-1] > n:
-            raise InvalidParameter("sizes", "array", f"must rise between 1 and {n}")
+        super().__post_init__()
+        if not len(self.sizes) or (np.diff(self.sizes) <= 0).any():
+            raise InvalidParameter("sizes", "array", "must rise")
+        if self.sizes[0] < 1 or self.sizes[-1] > self.size:
+            raise InvalidParameter("sizes", "array", f"must lie between 1 and {self.size}")
         if self.excess.min() < 0:
             raise InvalidParameter("excess", "array", "must not be negative")
 
     @classmethod
-    def of(cls, arrays: Mapping[str, Array], cells: int) -> SetProof:
+    def of(cls, arrays: Mapping[str, Array]) -> SetProof:
         """The proof in a file: any numbers of its form, for it proves what it proves."""
-        if cells > MOST_CELLS:
-            raise FileFormatError(f"a proof over {cells} cells is too large; plan again")
         with refusing("the proof is incomplete or damaged"):
+            cells = stored(arrays, "cells", np.int64, (None,))
+            if len(cells) > MOST_CELLS:
+                raise FileFormatError(f"a proof over {len(cells)} cells is too large; plan again")
             return cls(
-                stored(arrays, "prior", np.float64, (cells,)),
-                stored(arrays, "factor", np.float64, (cells, None)),
-                stored(arrays, "prices", np.float64, (cells,)),
+                cells,
+                stored(arrays, "prior", np.float64, cells.shape),
+                stored(arrays, "factor", np.float64, (len(cells), None)),
+                stored(arrays, "prices", np.float64, cells.shape),
                 stored(arrays, "sizes", np.int64, (None,)),
-                stored(arrays, "tilts", np.float64, (None, cells)),
+                stored(arrays, "tilts", np.float64, (None, len(cells))),
                 stored(arrays, "excess", np.float32, (None, None)),
             )
 
-    @property
-    def size(self) -> int:
-        return len(self.prior)
+    def rise(self, epsilon: float) -> float:
+        return repair(self, epsilon)
 
     def multipliers(self, cells: int) -> tuple[FloatArray, FloatArray]:
         """ν and E for sets of so many cells: on the line between the two nearest sizes kept."""
@@ -101,39 +83,6 @@ class SetProof:
         packed = (1 - share) * self.excess[low].astype(np.float64)
         packed += share * self.excess[high]
         return np.asarray(tilt), symmetric(packed, self.size)
-
-
-def symmetric(packed: FloatArray, n: int) -> FloatArray:
-    """The matrix with this upper triangle."""
-    matrix = np.zeros((n, n))
-    matrix[np.triu_indices(n)] = packed
-    return np.asarray(matrix + np.triu(matrix, 1).T)
-
-
-def proved_variance(proof: SetProof, gram: FloatArray, epsilon: float) -> float:
-    """The floor under the worst-case variance that a proof proves; −∞ where it proves nothing."""
-    n = len(gram)
-    if proof.size != n:
-        raise InvalidParameter("proof", proof.size, f"must be over {n} cells")
-    unit = float(np.trace(gram)) / n
-    if not 0.0 < unit < inf:
-        return -inf
-    prices = proof.prices
-    total = float(prices.sum()) + n * EPS * float(np.abs(prices).sum())
-    limit = total + repair(proof, epsilon)
-    if not 0 < limit < inf:
-        return -inf
-    m, prior, y = gram / unit, proof.prior, proof.factor
-    mean = m @ prior
-    centred = m - mean[:, None] - mean[None, :] + float(prior @ mean)
-    inner = y.T @ centred @ y
-    reach = np.abs(m).max(initial=0.0) * 4.0 * np.abs(y).sum(axis=0)  # bounds |Yᵀ||M| entries
-    noise = 16 * (2 * n + len(reach)) * EPS * float(reach @ np.abs(y).sum(axis=0))
-    values = np.maximum(np.linalg.eigvalsh((inner + inner.T) / 2) - noise, 0.0)
-    moment = float(np.sqrt(values).sum()) ** 2 / limit
-    known = max(float(prior @ np.diagonal(centred)), 0.0)
-    together = float(prior @ np.diagonal(m))
-    return unit * (moment - known - _MARGIN * (moment + together))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,27 +136,6 @@ class _Condition:
             + bounds.sum() / d
         )
         return d * (largest_eigenvalue(g) + self._rounding * size)
-
-
-def largest_eigenvalue(matrix: FloatArray) -> float:
-    """An upper bound on the largest eigenvalue of a symmetric matrix, proved; ∞ where it fails.
-
-    If cI − G has a Cholesky factor in floating point, the exact product of that factor with its
-    transpose differs from it by at most (n+1)·ε·tr(cI − G), so G has no eigenvalue beyond c and
-    that much.
-    """
-    n = len(matrix)
-    top = float(np.linalg.eigvalsh(matrix)[-1])
-    diagonal = np.diagonal(matrix)
-    slack = 8 * (n + 2) * EPS * float(np.abs(top - diagonal).sum() + n * abs(top) + 1e-300)
-    for widening in _WIDENINGS:
-        shift = top + widening * slack
-        try:
-            np.linalg.cholesky(shift * np.eye(n) - matrix)
-        except np.linalg.LinAlgError:
-            continue
-        return shift + (widening + 1) * slack
-    return inf
 
 
 def repair(proof: SetProof, epsilon: float) -> float:

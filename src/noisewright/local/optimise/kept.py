@@ -19,7 +19,8 @@ import numpy as np
 
 from noisewright.container import Header, digest, read, write
 from noisewright.errors import NoisewrightError
-from noisewright.local.bounds.set_proof import SetProof
+from noisewright.local.bounds.proof import Proof
+from noisewright.local.bounds.proved import stored_proof
 from noisewright.local.listed import check_prior
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.storage import pack, unpack
@@ -57,7 +58,6 @@ class KeptProof(Header, tag="local-proof", frozen=True):
     """The proof found for a question: nothing but its arrays, which are checked when used."""
 
     question: str
-    cells: int
 
 
 class Snapshot(Header, tag="local-search", frozen=True):
@@ -124,16 +124,16 @@ class Cache:
     def _proof_path(self, question: str) -> Path:
         return self.folder / f"{question}.proof.safetensors"
 
-    def load_proof(self, question: str) -> SetProof | None:
+    def load_proof(self, question: str) -> Proof | None:
         """The proof kept for a question, whatever it proves; None where there is none."""
         with suppress(NoisewrightError):
             header, arrays = read(self._proof_path(question), KeptProof)
-            return SetProof.of(arrays, header.cells) if header.question == question else None
+            return stored_proof(arrays) if header.question == question else None
         return None
 
-    def save_proof(self, question: str, proof: SetProof) -> None:
+    def save_proof(self, question: str, proof: Proof) -> None:
         """Keep a proof."""
-        header = KeptProof(question=question, cells=proof.size)
+        header = KeptProof(question=question)
         _keep(self._proof_path(question), header, dict(vars(proof)))
 
 

@@ -1,0 +1,169 @@
+"""What a proof by cuts needs, improved by alternating projections.
+
+With y = (1, x), x the indicator of a set, and v = 1 + r·x = Ly, the condition of `cut_proof` holds
+where T = LᵀΦL + D(d) + E + Σ_b u_b C_b + S = 0 has a solution with E ≥ 0 entry by entry on pairs of
+cells, u ≥ 0 and S ⪰ 0. D(d) stands for Σ d_i(x_i² − x_i), which is zero, and C_b for the cut
+(bᵀx − c)(bᵀx − c − 1), a product of neighbouring whole numbers, which is never negative.
+
+Cells are scaled by e: all matrices stand between two factors Diag(1, e), and Φ means
+Diag(e)·Φ·Diag(e). One step finds d in closed form, E by clipping, u by projected gradients, S by an
+eigendecomposition, and moves the multipliers, which are the moments of yyᵀ over a strategy's sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from noisewright.local.strategy import IntArray
+from noisewright.workload.base import FloatArray
+
+_RELAXATION = 1.6
+_CUT_STEPS = 8
+
+
+@dataclass(eq=False)
+class Cuts:
+    """Whole vectors b and numbers c, one cut each, and their weights u."""
+
+    vectors: IntArray
+    offsets: IntArray
+    weights: FloatArray
+
+    @classmethod
+    def none(cls, cells: int) -> Cuts:
+        """No cut."""
+        return cls(np.zeros((0, cells), np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+    def sides(self, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The two factors of each cut as vectors over (1, x), scaled."""
+        low = np.column_stack([-self.offsets, self.vectors * scale])
+        high = low.copy()
+        high[:, 0] -= 1.0
+        return low, high
+
+
+@dataclass(eq=False)
+class CutBlock:
+    """d, E, u, S and the multipliers, for cells scaled by e."""
+
+    slope: float
+    """r = e^ε − 1."""
+    scale: FloatArray
+    """e."""
+    duals: FloatArray
+    cuts: Cuts = field(init=False)
+    squares: FloatArray = field(init=False)
+    """d."""
+    excess: FloatArray = field(init=False)
+    definite: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        n = len(self.scale)
+        self.own = np.array([self.slope])
+        self.squares = np.zeros(n)
+        self.excess, self.definite = (np.zeros((n + 1, n + 1)) for _ in range(2))
+        self.cut_by(Cuts.none(n))
+
+    def cut_by(self, cuts: Cuts) -> None:
+        """Take these cuts from now on."""
+        self.cuts = cuts
+        low, high = self._low, self._high = cuts.sides(self.scale)
+        self._products = 0.5 * ((low @ low.T) * (high @ high.T) + (low @ high.T) * (high @ low.T))
+        top = np.linalg.eigvalsh(self._products)[-1] if len(low) else 1.0
+        self._step = 1.0 / float(top)
+        self._weigh_cuts(cuts.weights)
+
+    def copy(self) -> CutBlock:
+        """A block of its own at the same point."""
+        other = CutBlock(self.slope, self.scale, self.duals.copy())
+        other.cut_by(replace(self.cuts))
+        other.squares, other.excess = self.squares.copy(), self.excess.copy()
+        other.definite = self.definite.copy()
+        return other
+
+    # --- the map from Φ and its adjoint -----------------------------------------------------------
+
+    def forward(self, phi: FloatArray) -> FloatArray:
+        """MᵀΦM with M = [1/e, rI]."""
+        r, g = self.slope, 1.0 / self.scale
+        sums = phi @ g
+        image = np.empty((len(g) + 1, len(g) + 1))
+        image[0, 0] = g @ sums
+        image[0, 1:] = image[1:, 0] = r * sums
+        image[1:, 1:] = r * r * phi
+        return image
+
+    def adjoint(self, matrix: FloatArray) -> FloatArray:
+        """M(·)Mᵀ."""
+        r, g = self.slope, 1.0 / self.scale
+        side = np.outer(g, r * matrix[0, 1:] + 0.5 * matrix[0, 0] * g)
+        return np.asarray(r * r * matrix[1:, 1:] + side + side.T)
+
+    def normal(self, phi: FloatArray) -> FloatArray:
+        """MMᵀΦMMᵀ, MMᵀ = r²I + ggᵀ."""
+        square, g = self.slope**2, 1.0 / self.scale
+        sums = phi @ g
+        side = np.outer(g, square * sums + 0.5 * float(g @ sums) * g)
+        return np.asarray(square * square * phi + side + side.T)
+
+    # --- one step ---------------------------------------------------------------------------------
+
+    def settle(self, image: FloatArray) -> FloatArray:
+        """New d, E, u and S for the image of Φ; returns D + E + ΣuC + S."""
+        base = image + self.duals
+        rest = base + self.excess + self.definite + self._cut
+        e, inside = self.scale, np.arange(1, len(base))
+        # D has e²d on the diagonal and −ed/2 beside it, at places of its own for every cell.
+        pull = e * e * rest[inside, inside] - e * rest[0, 1:]
+        self.squares = -pull / (e**4 + 0.5 * e * e)
+        squared = self._squared()
+        base += squared
+        wanted = -(base + self.definite + self._cut)
+        self.excess[1:, 1:] = np.maximum(wanted[1:, 1:], 0.0)
+        self.excess[inside, inside] = 0.0  # a square counts by D
+        base += self.excess
+        self._cut_steps(base + self.definite)
+        base += self._cut
+        values, vectors = np.linalg.eigh((base + base.T) / 2)
+        rooted = vectors[:, values < 0] * np.sqrt(-values[values < 0])
+        self.definite = rooted @ rooted.T
+        return np.asarray(squared + self.excess + self._cut + self.definite)
+
+    def _squared(self) -> FloatArray:
+        matrix = np.zeros_like(self.duals)
+        inside = np.arange(1, len(matrix))
+        matrix[inside, inside] = self.scale**2 * self.squares
+        matrix[0, 1:] = matrix[1:, 0] = -0.5 * self.scale * self.squares
+        return matrix
+
+    def _weigh_cuts(self, weights: FloatArray) -> None:
+        """New u, and ΣuC with it."""
+        self.cuts.weights = weights
+        half = self._low.T @ (weights[:, None] * self._high)
+        self._cut = np.asarray((half + half.T) / 2)
+
+    def _cut_steps(self, rest: FloatArray) -> None:
+        """A few accelerated projected gradient steps in u."""
+        if not len(self.cuts.weights):
+            return
+        linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
+        u = ahead = self.cuts.weights
+        for step in range(_CUT_STEPS):
+            fresh = np.maximum(ahead - self._step * (linear + self._products @ ahead), 0.0)
+            ahead = fresh + step / (step + 3) * (fresh - u)
+            u = fresh
+        self._weigh_cuts(u)
+
+    def push(self, left: FloatArray) -> None:
+        """Move the multipliers by what is left of T."""
+        self.duals += _RELAXATION * left
+
+    @property
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean and covariance of x that the multipliers stand for."""
+        whole = self.duals[0, 0]
+        mean = self.duals[0, 1:] * self.scale / whole
+        second = self.duals[1:, 1:] * np.outer(self.scale, self.scale) / whole
+        return np.asarray(mean), np.asarray(second - np.outer(mean, mean))
