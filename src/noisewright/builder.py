@@ -129,8 +129,17 @@ class TableQuestions(Shown):
 
     def important(self, weight: float) -> TableQuestions:
         """How much the accuracy of the last question matters, 1 being ordinary."""
-        last = {**self._last, "weight": float(weight)}
-        return replace(self, queries=(*self.queries[:-1], last))
+        name = "importance" if isinstance(self._last.get("weight"), str) else "weight"
+        return replace(self, queries=(*self.queries[:-1], {**self._last, name: float(weight)}))
+
+    def weighted(self, name: str, cap: float | None = None) -> TableQuestions:
+        """Weigh people in the last question by a survey weight, of which `cap` counts at most."""
+        bounds = None if cap is None else (0.0, cap)
+        declared = self._declaring(name, bounds, 1, "error")
+        last = {**self._last, "weight": name}
+        if isinstance(importance := self._last.get("weight"), float):
+            last["importance"] = importance
+        return replace(declared, queries=(*self.queries[:-1], last))
 
     def named(self, name: str) -> TableQuestions:
         """A name for the table of the last question."""

@@ -20,7 +20,7 @@ from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.tables.engines import engine_of
 from noisewright.tables.postgres import Address, PostgresCounter
 from noisewright.tables.spark import SparkCounter
-from noisewright.workload.measures import COUNT, CentredSquares
+from noisewright.workload.measures import COUNT, CentredSquares, WeightedSum, Weights
 from noisewright.workload.spec import summed
 
 SECRET = "Ada Lovelace"
@@ -131,6 +131,12 @@ def check_sums(engine: Any) -> None:
     squares = CentredSquares(summed(bounded, 0.5))
     result = engine.counter.tables(engine.put(full), Domain([bounded]), [((), squares)])[0]
     assert result.tolist() == [squares.content(bounded.units(full["real"], 0.5)).sum()]
+    weights = Weights("real", 0.25, 5)  # a cap below the bounds still holds
+    weighted = WeightedSum(weights, total)
+    results = engine.counter.tables(engine.put(table), domain, [((), weights), ((), weighted)])
+    own = np.clip(REAL.units(table["real"], 0.25), 0, 5)
+    centred = np.clip(total.content(units), -total.reach, total.reach)
+    assert [result.tolist() for result in results] == [[own.sum()], [(own * centred).sum()]]
 
 
 def kept_rows(table: pa.Table, domain: Domain, names: tuple[str, ...], column: str) -> list[int]:

@@ -90,7 +90,7 @@ def plan_central(
     if strategy is not None:
         contender = own_ranking(problem, strategy).best
         return check_answerable(contender.plan(time.perf_counter() - began, counter))
-    if isinstance(workload, Questions) and len(workload.measures) > 1:
+    if isinstance(workload, Questions) and workload.measures != (COUNT,):
         from noisewright.planning.sums import by_measures
 
         contender = by_measures(problem, workload, _named(mechanism))

@@ -241,7 +241,7 @@ def _declared(
             units.setdefault(statistic.unit, 0.0)
         for need in statistic.needs:
             if not isinstance(need.measure, Count):
-                units[need.measure.attribute] = need.measure.unit
+                units |= {factor.attribute: factor.unit for factor in need.measure.factors}
     read = getattr(engine, "numbers", None)
     if not units or read is None:
         return ()

@@ -239,7 +239,10 @@ def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
             cells = [own.astype(np.int64) for own in cells]
         rows = {f"a{i}": own for i, own in enumerate(cells)}
         for i, m in enumerate(request.measures):
-            rows[f"m{i}"] = reached(m, request.number(m).units(columns[m.attribute], m.unit))
+            contents = [
+                reached(f, request.number(f).units(columns[f.attribute], f.unit)) for f in m.factors
+            ]
+            rows[f"m{i}"] = np.prod(contents, axis=0)
         if request.unit is not None:
             rows["p"] = batch.columns[-1]
         yield pa.RecordBatch.from_pydict(rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)})

@@ -24,7 +24,7 @@ from noisewright.domain import Attribute, Boolean, Categorical, Date, Numeric
 from noisewright.domain.attribute import Storage
 from noisewright.domain.ordered import Ordered
 from noisewright.domain.unit import PeriodName
-from noisewright.workload.measures import CentredSquares, OfNumber
+from noisewright.workload.measures import CentredSquares, OfColumn, Weights
 
 Integers = npt.NDArray[np.int64]
 
@@ -355,7 +355,7 @@ def period_number(per: PeriodName, day: str, dialect: Dialect) -> str:
     return f"CASE WHEN {inside} THEN {_period(first, _LAST_DAY, per, day, dialect)} END"
 
 
-def content(attribute: Numeric, typed: Typed, measure: OfNumber, dialect: Dialect) -> str:
+def content(attribute: Numeric, typed: Typed, measure: OfColumn, dialect: Dialect) -> str:
     """What a person adds to a sum, as `measure.content` of `Numeric.units`; NULL where refused."""
     attribute.largest_units(measure.unit)  # refuses what has no bounds
     assert attribute.lower is not None
@@ -372,12 +372,14 @@ def content(attribute: Numeric, typed: Typed, measure: OfNumber, dialect: Dialec
     return f"CASE WHEN {inside} THEN {own} WHEN {missing} THEN {absent} ELSE {rest} END"
 
 
-def reached(measure: OfNumber, units: Integers) -> Integers:
+def reached(measure: OfColumn, units: Integers) -> Integers:
     """What people with these values add: never more than the noise is for, whatever the schema."""
     return np.asarray(np.clip(measure.content(units), -measure.reach, measure.reach))
 
 
-def _centred(units: str, measure: OfNumber) -> str:
+def _centred(units: str, measure: OfColumn) -> str:
+    if isinstance(measure, Weights):
+        return f"least(greatest({units}, 0), {measure.cap})"
     number_of = measure.number if isinstance(measure, CentredSquares) else measure
     centred = f"(2 * {units} - ({number_of.low + number_of.high}))"
     if isinstance(measure, CentredSquares):

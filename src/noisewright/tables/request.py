@@ -26,7 +26,7 @@ from noisewright.tables.expressions import (
     is_missing,
     period_number,
 )
-from noisewright.workload.measures import Count, Measure, OfNumber
+from noisewright.workload.measures import Count, Measure, OfColumn, OfNumber
 
 Integers = npt.NDArray[np.int64]
 Wanted = Sequence[tuple[Names, Measure]]
@@ -71,7 +71,8 @@ class Request:
             if len(set(subset)) < len(subset):
                 raise InvalidParameter("marginal", subset, "must not name an attribute twice")
             if not isinstance(measure, Count):
-                self.number(measure)
+                for factor in measure.factors:
+                    self.number(factor)
         cells = sum(prod(self.domain[name].size for name in subset) for subset, _ in self.wanted)
         if cells > _MOST_CELLS:
             raise TooLarge(
@@ -79,7 +80,7 @@ class Request:
                 "ask for smaller marginals or for fewer at once"
             )
 
-    def number(self, measure: OfNumber) -> Numeric:
+    def number(self, measure: OfColumn) -> Numeric:
         """The attribute whose values are summed."""
         attribute = self.domain[measure.attribute]
         if not isinstance(attribute, Numeric):
@@ -97,12 +98,13 @@ class Request:
     def measures(self) -> tuple[OfNumber, ...]:
         """The sums that are needed, each once, in an order of their own."""
         sums = {measure for _, measure in self.wanted if not isinstance(measure, Count)}
-        return tuple(sorted(sums, key=lambda m: (type(m).__name__, m.attribute, m.unit)))
+        return tuple(sorted(sums, key=lambda m: (type(m).__name__, m.attribute, m.unit, repr(m))))
 
     @cached_property
     def columns(self) -> Names:
         """The columns of the table that are read."""
-        return tuple(dict.fromkeys([*self.names, *(m.attribute for m in self.measures)]))
+        numbers = [factor.attribute for m in self.measures for factor in m.factors]
+        return tuple(dict.fromkeys([*self.names, *numbers]))
 
     @property
     def unit(self) -> Unit | None:
@@ -162,9 +164,11 @@ class Request:
                 return None
             select.append(f"{expression} AS a{number}")
         for number, measure in enumerate(self.measures):
-            typed = self.typed(measure.attribute, columns, dialect)
-            expression = content(self.number(measure), typed, measure, dialect)
-            select.append(f"{expression} AS m{number}")
+            contents = [
+                content(self.number(f), self.typed(f.attribute, columns, dialect), f, dialect)
+                for f in measure.factors
+            ]
+            select.append(f"{' * '.join(contents)} AS m{number}")
         if self.unit is not None:
             select.append(f"{self.person(columns, dialect)} AS p")
         return Stage(tuple(select or ["0 AS a"]))

@@ -1,10 +1,13 @@
 """What a table holds of the people in each cell: how many there are, or the sum of a number.
 
 Sums are taken in whole units and centred, Σ(2v − (low + high)), so that one person moves a cell by
-at most the width of the bounds, whichever value they hold.
+at most the width of the bounds, whichever value they hold. Survey weights are added up as they are:
+they are never negative, and one person moves a cell by at most their cap.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,10 +20,21 @@ Integers = npt.NDArray[np.int64]
 
 
 _LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
+_LARGEST_PRODUCT = 2**32  # of a weight and a number, likewise
 
 
 class _Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="measure"):
     """What is added up over people."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether people may add and take away, so that one who is replaced may do both at once."""
+        return True
+
+    @property
+    def factors(self) -> tuple[Any, ...]:
+        """Measures of one column each, whose contents are multiplied."""
+        return (self,)
 
 
 class Count(_Measure, frozen=True, tag="count"):
@@ -129,6 +143,86 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
         return np.asarray((centred + self.reach * counts) / 2)
 
 
-OfNumber = CentredSum | CentredSquares
-Measure = Count | CentredSum | CentredSquares
+class Weights(_Measure, frozen=True, tag="weights"):
+    """A survey weight in whole `unit`s, from 0 to `cap` of them; what is above is the cap."""
+
+    attribute: str
+    unit: float
+    cap: int
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.unit) and self.unit > 0) or not 1 <= self.cap < 2**31:
+            raise InvalidParameter("unit", self.unit, "must make 1 to 2^31 units of the cap")
+
+    @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        return f"weights {self.attribute} up to {self.unit * self.cap:g}"
+
+    @property
+    def signed(self) -> bool:
+        return False
+
+    @property
+    def reach(self) -> int:
+        """The most one person can add to a cell."""
+        return self.cap
+
+    def least_change(self, replaced: bool) -> int:
+        """How far two neighbours can surely move one cell."""
+        return self.cap
+
+    def content(self, units: Array) -> Array:
+        """What people with these weights add, each."""
+        return np.clip(units, 0, self.cap)
+
+
+class WeightedSum(_Measure, frozen=True, tag="weighted-sum"):
+    """A weight times what `number` holds of a person."""
+
+    weight: Weights
+    number: CentredSum
+
+    def __post_init__(self) -> None:
+        if self.reach > _LARGEST_PRODUCT:
+            raise InvalidParameter(
+                "unit",
+                self.number.unit,
+                f"must make at most {_LARGEST_PRODUCT // self.weight.cap} units of the width beside"
+                f" {self.weight.cap} of the weight",
+                "choose it larger",
+            )
+
+    @property
+    def factors(self) -> tuple[Weights, CentredSum]:
+        return self.weight, self.number
+
+    @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        return f"{self.number.words}, weighted by {self.weight.attribute}"
+
+    @property
+    def attribute(self) -> str:
+        """Whose values are summed."""
+        return self.number.attribute
+
+    @property
+    def unit(self) -> float:
+        """What values are whole multiples of."""
+        return self.number.unit
+
+    @property
+    def reach(self) -> int:
+        """The most one person can add to a cell, either way."""
+        return self.weight.cap * self.number.reach
+
+    def least_change(self, replaced: bool) -> int:
+        """How far two neighbours can surely move one cell."""
+        return self.weight.cap * self.number.least_change(replaced)
+
+
+OfColumn = CentredSum | CentredSquares | Weights
+OfNumber = OfColumn | WeightedSum
+Measure = Count | OfNumber
 COUNT = Count()

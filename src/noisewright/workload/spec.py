@@ -17,7 +17,9 @@ queries:
   - quantiles: income
     at: [0.1, 0.5, 0.9]
     by: [region]
-Each may carry `weight:` (how much its accuracy matters, 1 by default) and `name:`.
+Each may carry `weight:` (how much its accuracy matters, 1 by default) and `name:`. Where `weight:`
+names a numeric attribute, people are weighed by it, up to its upper bound; `importance:` then says
+how much accuracy matters.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import combinations, product
-from math import comb
+from math import comb, floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ from noisewright.workload.algebra import Stack, Weighted, stack
 from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import OnAttributes
-from noisewright.workload.measures import COUNT, CentredSum, Measure
+from noisewright.workload.measures import COUNT, CentredSum, Measure, Weights
 from noisewright.workload.predicate import parse_predicate
 from noisewright.workload.quantiles import check_levels
 from noisewright.workload.statistics import (
@@ -55,15 +57,16 @@ from noisewright.workload.structure import Term, terms
 
 _ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}
 _MOST_TABLES = 10**6
-_OPTIONS = ("by", "weight", "name", "label", "of", "unit", "at")
+_OPTIONS = ("by", "weight", "importance", "name", "label", "of", "unit", "at")
+_WEIGHT_UNITS = 1000  # at least so many of a weight's cap
 
 
 @dataclass(frozen=True)
 class Questions(Stack):
     """Named questions over a domain. Weights steer the noise; answers are plain.
 
-    As a workload it is the counts of people that all questions need together; what they need
-    beyond counts is told by `of_measure`.
+    As a workload it is the counts of people that all questions need together, or, where they need
+    none, sums of the first measure; what they need beyond that is told by `of_measure`.
     """
 
     domain: Domain
@@ -138,7 +141,9 @@ def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questio
     for entry in entries:
         error = InvalidParameter("queries", entry, "cannot be understood", "see the how-to")
         statistics += understood(partial(_read, entry, domain), error)
-    parts = _parts(statistics, domain, COUNT)
+    measures = dict.fromkeys(need.measure for s in statistics for need in s.needs)
+    of = COUNT if COUNT in measures else next(iter(measures))
+    parts = _parts(statistics, domain, of)
     return Questions(tuple(parts), domain, tuple(statistics), dump_yaml(dict(document)))
 
 
@@ -173,12 +178,40 @@ def _read(entry: Any, domain: Domain) -> list[Statistic]:
             f"must hold exactly one of {', '.join(KINDS)}",
             f"{_meaning(unknown)}options are {', '.join(_OPTIONS)}",
         )
-    weight = float(entry.get("weight", 1.0))
+    weight, survey = _importance(entry, domain)
     statistics = KINDS[kinds[0]](kinds[0], entry, domain)
+    if survey is not None:
+        statistics = [statistic.weighted(survey) for statistic in statistics]
     return [
         replace(statistic, weight=weight, name=str(entry.get("name", statistic.name)))
         for statistic in statistics
     ]
+
+
+def _importance(entry: Mapping[str, Any], domain: Domain) -> tuple[float, Weights | None]:
+    """How much accuracy matters, and the survey weight of people where one is named."""
+    weight = entry.get("weight", 1.0)
+    if isinstance(weight, str):
+        return float(entry.get("importance", 1.0)), survey_weights(weight, domain)
+    if "importance" in entry and "weight" in entry:
+        raise InvalidParameter("importance", entry["importance"], "is given twice", "leave weight")
+    return float(entry.get("importance", weight)), None
+
+
+def survey_weights(name: str, domain: Domain) -> Weights:
+    """A numeric attribute as the weight of people, in units of about a thousandth of its cap."""
+    attribute = domain[name]
+    if not isinstance(attribute, Numeric):
+        raise InvalidParameter("weight", name, "must be a numeric attribute")
+    low, cap = attribute.lower, attribute.upper
+    if cap is None or low is None or low < 0 or cap <= 0:
+        rule = "must have bounds: no weight is negative, and the upper bound is its cap"
+        raise InvalidParameter("weight", name, rule, "declare lower: 0 and upper")
+    if attribute.outside != "clip":
+        rule = "must be clipped: a weight above its cap counts as the cap and is never told"
+        raise InvalidParameter("weight", name, rule, "declare outside: clip")
+    unit = 10.0 ** floor(log10(cap / _WEIGHT_UNITS))
+    return Weights(name, unit, round(cap / unit))
 
 
 def _meaning(unknown: Sequence[object]) -> str:

@@ -16,9 +16,10 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.domain import Domain, Numeric
+from noisewright.errors import InvalidParameter
 from noisewright.workload.atoms import Prefix
 from noisewright.workload.base import FloatArray
-from noisewright.workload.measures import CentredSquares, CentredSum
+from noisewright.workload.measures import CentredSquares, CentredSum, WeightedSum, Weights
 from noisewright.workload.quantiles import quantiles
 from noisewright.workload.structure import Term
 from noisewright.workload.table_axes import Axis, term_axes
@@ -139,6 +140,12 @@ class Statistic(ABC):
 
         return query_labels(self.domain, self.table)
 
+    def weighted(self, weights: Weights) -> Statistic:
+        """The same question with every person weighed."""
+        raise InvalidParameter(
+            "weight", weights.attribute, f"weighs no {self.kind}", "leave it out"
+        )
+
     @abstractmethod
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         """The column of answers, from the answers to the terms."""
@@ -149,9 +156,47 @@ class Counts(Statistic):
 
     kind = "count"
 
+    def weighted(self, weights: Weights) -> Statistic:
+        name = _weighted_name(self.name, weights)
+        return WeightedCounts(self.domain, name, self.table, survey=weights)
+
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (counts,) = parts
         return Column.around(counts.values, counts.std, widths.each(1), widths.all)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedCounts(Statistic):
+    """Sums of survey weights of people, each up to its cap."""
+
+    kind: ClassVar[str] = "weighted count"
+    note: ClassVar[str | None] = "sums of weights, each of which counts up to its declared cap"
+
+    survey: Weights | None = None
+
+    @property
+    def weights_of_people(self) -> Weights:
+        """The weight of every person."""
+        assert self.survey is not None
+        return self.survey
+
+    @property
+    def needs(self) -> tuple[Term, ...]:
+        return (replace(self.table, measure=self.weights_of_people),)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """In people: one person adds at most the cap, and that counts as one."""
+        return (self.weight / self.weights_of_people.reach,)
+
+    def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
+        (noisy,) = parts
+        unit = self.weights_of_people.unit
+        return Column.around(unit * noisy.values, unit * noisy.std, widths.each(1), widths.all)
+
+
+def _weighted_name(name: str, weights: Weights) -> str:
+    return f"{name} weighted by {weights.attribute}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +204,20 @@ class _OfNumber(Statistic):
     """A statistic of a bounded number, by group: from people and from centred sums."""
 
     measure: CentredSum | None = None
+    survey: Weights | None = None
+
+    @property
+    def people(self) -> Term:
+        """Numbers of people, or of their weights."""
+        return self.table if self.survey is None else replace(self.table, measure=self.survey)
+
+    @property
+    def summed(self) -> CentredSum | WeightedSum:
+        """What is summed of people."""
+        return self.number if self.survey is None else WeightedSum(self.survey, self.number)
+
+    def weighted(self, weights: Weights) -> Statistic:
+        return replace(self, survey=weights, name=_weighted_name(self.name, weights))
 
     @property
     def number(self) -> CentredSum:
@@ -172,12 +231,12 @@ class _OfNumber(Statistic):
 
     @property
     def needs(self) -> tuple[Term, ...]:
-        return self.table, replace(self.table, measure=self.number)
+        return self.people, replace(self.table, measure=self.summed)
 
     @property
     def weights(self) -> tuple[float, ...]:
         """In people: one person adds at most `reach` to a centred sum, and that counts as one."""
-        return self.weight, self.weight / self.number.reach
+        return self.weight / self.people.measure.reach, self.weight / self.summed.reach
 
 
 class Sums(_OfNumber):
@@ -188,13 +247,15 @@ class Sums(_OfNumber):
     @property
     def weights(self) -> tuple[float, ...]:
         middle = (self.number.low + self.number.high) / self.number.reach
-        return self.weight * sqrt(1 + middle**2), self.weight / self.number.reach
+        people, summed = super().weights
+        return people * sqrt(1 + middle**2), summed
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred = parts
         number = self.number
-        middle, unit = abs(number.low + number.high), number.unit
-        sums = number.total(counts.values, centred.values)
+        scale = 1.0 if self.survey is None else self.survey.unit
+        middle, unit = abs(number.low + number.high), number.unit * scale
+        sums = scale * number.total(counts.values, centred.values)
         # The two tables have noise of their own.
         std = unit / 2 * np.hypot(centred.std, middle * counts.std)
         wide = widths.all * unit / 2 * (centred.std + middle * counts.std)
@@ -256,6 +317,9 @@ class Variances(_OfNumber):
         "least one person, though not given that its variance is stated"
     )
 
+    def weighted(self, weights: Weights) -> Statistic:
+        return Statistic.weighted(self, weights)
+
     @property
     def needs(self) -> tuple[Term, ...]:
         squares = CentredSquares(self.number)
@@ -314,6 +378,14 @@ class Quantiles(Statistic):
     kind: ClassVar[str] = "quantile"
 
     levels: tuple[float, ...] = ()
+
+    def weighted(self, weights: Weights) -> Statistic:
+        table = replace(self.table, measure=weights)
+        return replace(self, table=table, name=_weighted_name(self.name, weights))
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return (self.weight / self.table.measure.reach,)
 
     @cached_property
     def _place(self) -> int:

@@ -67,9 +67,13 @@ class BlockMechanism:
         order, neighbours = (1 if self._pure else 2), self.privacy.neighbours
         if self.content == COUNT:
             return self.strategy.sensitivity(order, neighbours)
-        # A replaced person takes one value out of a cell and puts another into a cell.
-        alone = Fraction(self.strategy.sensitivity(order, "add-remove"))
-        return float_above(alone * self.content.reach * (1 if neighbours == "add-remove" else 2))
+        alone = most = Fraction(self.strategy.sensitivity(order, "add-remove"))
+        if neighbours == "replace-one":
+            # Who is replaced takes one value out of a cell and puts another into a cell. Values of
+            # one sign move most where one of them is none, or both are the largest.
+            replaced = Fraction(self.strategy.sensitivity(order, neighbours))
+            most = 2 * alone if self.content.signed else max(alone, replaced)
+        return float_above(most * self.content.reach)
 
     @cached_property
     def law(self) -> NoiseLaw:
