@@ -27,6 +27,7 @@ class BoundClass(StrEnum):
     ANY_UNBIASED = "any unbiased mechanism, at every data set"
     ANY_UNBIASED_MIXED = "any unbiased mechanism, at data sets where every type occurs"
     ANY_MECHANISM = "any mechanism whatever, on its worst data set"
+    AFFINE = "affine estimates from these reports"
     NON_INTERACTIVE = "any non-interactive protocol"
     SEQUENTIAL = "any sequential protocol"
 
@@ -37,6 +38,10 @@ class BoundClass(StrEnum):
 
 
 _STATEMENTS = {
+    BoundClass.AFFINE: (
+        "Bound for affine estimates from these reports, biased or not: on its worst table of as "
+        "many people each of them errs by this much"
+    ),
     BoundClass.NON_INTERACTIVE: (
         "Bound for any non-interactive protocol under local privacy, biased or not, whose answers "
         "hold for every distribution; proved on average over a family of them"

@@ -120,6 +120,7 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
     help="Write the share of people in every cell here (CSV): none negative, summing to one.",
 )  # fmt: skip
 @non_negative_option("Answers of the best fitting table of people.")
+@click.option("--shrink", is_flag=True, help="Biased answers with the least worst error.")
 @click.option("--population", is_flag=True, help="Errors for the population people come from.")
 @click.option("--worst-case", is_flag=True, help="Errors on the worst data, not the estimated.")
 @click.option(
@@ -148,6 +149,7 @@ def estimate(
     aggregate: str | None,
     distribution: str | None,
     non_negative: bool,
+    shrink: bool,
     population: bool,
     worst_case: bool,
     robust: tuple[str, ...],
@@ -180,6 +182,7 @@ def estimate(
             errors="worst" if worst_case else "plug-in",
             population=population,
             non_negative=non_negative,
+            shrink=shrink,
             liars=liars,
             margins=None if margins is None else _margins(plan, margins),
         )

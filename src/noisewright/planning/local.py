@@ -25,6 +25,11 @@ from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
 from noisewright.local.analysis.robust import can_be_robust, robust_answers
+from noisewright.local.analysis.shrinkage import (
+    Shrinkage,
+    minimax_affine,
+    people_where_it_ends,
+)
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.approximate.tails import MaxError, Tails, biases
 from noisewright.local.bounds.hard_instances import HardInstance, hard_instance
@@ -67,6 +72,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     errors: Errors = "plug-in"
     population: bool = False
     non_negative: bool = False
+    shrink: bool = False
+    """Answers of the affine estimate with the least worst error, which is biased."""
     liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     """Share of the reports that may say anything; intervals hold for all of these as well."""
     margins: Margins | None = None
@@ -79,6 +86,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "standard_errors": self.errors,
             "population": self.population,
             "non_negative": self.non_negative,
+            "shrink": self.shrink,
             "liars": self.liars,
             "liars_limit": plan.liars_limit(self),
             "margins": None if self.margins is None else list(self.margins.attributes),
@@ -98,6 +106,17 @@ class LocalForecast(Forecast):
     """The largest bias of every answer, which its intervals include; None where there is none."""
     max_error: float | None = None
     """What all answers together stay within, but with the plan's β; None without such a goal."""
+    shrinkage: Shrinkage | None = None
+    """The biased estimate with the least worst error, where it was asked for."""
+    shrinking_ends: int | None = None
+    """People from whom it errs no less than 0.99 times as much as the unbiased one."""
+
+    @property
+    def shrunk_worst_rmse(self) -> float | None:
+        """Root mean square error of the shrunk answers on the worst table of as many people."""
+        if self.shrinkage is None:
+            return None
+        return float(np.sqrt(self.shrinkage.value / len(self.std)))
 
     def _facts(self) -> list[tuple[str, str]]:
         errors = {"rmse": self.rmse, "max": self.max, "worst rmse": self.worst_rmse}
@@ -109,6 +128,9 @@ class LocalForecast(Forecast):
         told = {name: getattr(self, name) for name in names}
         if self.max_error is not None:
             told["max_error_share"] = self.max_error / self.people
+        if self.shrinkage is not None:
+            told["shrunk_worst_rmse"] = self.shrunk_worst_rmse
+            told["shrinking_ends"] = self.shrinking_ends
         return told
 
 
@@ -270,8 +292,18 @@ class LocalPlan(Shown):
         count = check_people(self.people if people is None else people)
         return LocalAccuracy(self.strategy, self.answered, count, population=population)
 
-    def forecast(self, people: int | None = None, *, population: bool = False) -> LocalForecast:
-        """Expected error of every answer from so many people."""
+    def shrinkage(self, people: int | None = None) -> Shrinkage:
+        """The affine estimate, biased or not, with the least worst error from so many people."""
+        count = check_people(self.people if people is None else people)
+        return minimax_affine(self.strategy, table_gram(self.plain_workload), count)
+
+    def forecast(
+        self, people: int | None = None, *, population: bool = False, shrink: bool = False
+    ) -> LocalForecast:
+        """Expected error of every answer from so many people.
+
+        With `shrink`, also the worst error of the best biased estimate, and where it ends to help.
+        """
         accuracy = self.accuracy(people, population=population)
         std, count = accuracy.std, accuracy.people
         worst = count * self.analysis.worst_case
@@ -285,6 +317,10 @@ class LocalPlan(Shown):
             worst_rmse=float(np.sqrt(worst / self.workload.queries)),
             bias=bias,
             max_error=None if self.goal is None else count * self.max_error(count),
+            shrinkage=self.shrinkage(count) if shrink else None,
+            shrinking_ends=people_where_it_ends(self.strategy, table_gram(self.plain_workload))
+            if shrink
+            else None,
         )
 
     def amplified(self, people: int, delta: float) -> Privacy:
@@ -328,6 +364,7 @@ class LocalPlan(Shown):
         errors: Errors = "plug-in",
         population: bool = False,
         non_negative: bool = False,
+        shrink: bool = False,
         liars: float = 0.0,
         margins: Margins | None = None,
     ) -> Release:
@@ -338,8 +375,13 @@ class LocalPlan(Shown):
         hold even if that share of the reports was sent to deceive; where cells are few, answers are
         then those that remain when as few reports as need be are taken away. With `margins`,
         answers are those of the population that people were drawn from, weighted to its public
-        counts.
+        counts. With `shrink` answers are those of the biased estimate with the least worst error;
+        intervals stay around the unbiased ones, and hold these too.
         """
+        if shrink and (non_negative or liars or margins is not None or groups > 1):
+            raise InvalidParameter(
+                "shrink", shrink, "stands alone: no non_negative, liars, margins or median"
+            )
         if not 0 <= liars < 1:
             raise InvalidParameter("liars", liars, "must be a share of the reports, 0 <= liars < 1")
         if margins is not None and (liars or non_negative):
@@ -351,6 +393,7 @@ class LocalPlan(Shown):
             errors=errors,
             population=population or margins is not None,
             non_negative=non_negative,
+            shrink=shrink,
             liars=liars,
             margins=margins,
         )
@@ -386,6 +429,8 @@ class LocalPlan(Shown):
         widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
         around = Column.around(estimates.centre, accuracy.std, *widths)
         answers, moved = estimates.answers, self._moved(measurement, reading.liars)
+        if reading.shrink:
+            answers = self._shrunk(measurement)
         if self.bias is not None:
             moved = moved + measurement.people * self.bias
         each, all_ = (
@@ -410,14 +455,22 @@ class LocalPlan(Shown):
     def changes(self, steps: tuple[Reading, ...]) -> bool:
         """Whether answers are not those that were measured, and need not be unbiased."""
         limits = (self.liars_limit(reading) for reading in steps)
-        return "consistent" in limits or any(reading.non_negative for reading in steps)
+        changed = any(reading.non_negative or reading.shrink for reading in steps)
+        return "consistent" in limits or changed
 
     def unbiased(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
         """What collected reports say by themselves."""
         plain = [
-            msgspec.structs.replace(reading, non_negative=False, liars=0.0) for reading in steps
+            msgspec.structs.replace(reading, non_negative=False, shrink=False, liars=0.0)
+            for reading in steps
         ]
         return self.outcome(measurement, tuple(plain))
+
+    def _shrunk(self, measurement: Aggregate) -> FloatArray:
+        if measurement.groups > 1:
+            raise InvalidParameter("shrink", True, "cannot be combined with medians over groups")
+        cells = self.shrinkage(measurement.people).histogram(measurement.total)
+        return np.asarray(self.answered.matvec(cells), dtype=np.float64)
 
     def _moved(self, measurement: Aggregate, liars: float) -> FloatArray | float:
         """How far liars can have moved each answer, at most."""

@@ -1,0 +1,173 @@
+"""Biased estimates where they err less: the affine estimate whose worst squared error is least.
+
+The mean squared error of an affine estimate is convex in the histogram, so that its worst case
+over all tables of N people is one where everybody is alike. The minimax estimate is the best one
+for a least favourable distribution π of that kind: with X_π = QᵀD_π⁻¹Q,
+
+    x̂ = N Π (I + (N − 1)X_π Π)⁻¹ QᵀD_π⁻¹ y,
+
+found by multiplicative steps on π. The mean error under π bounds every affine estimate from below,
+the largest is that of this one: their distance is the gap. Where reports are too many to list, the
+same is done with the strategy's own scores in place of the reports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from noisewright.local.strategy import IndexStrategy, IntArray, Strategy, check_dense
+from noisewright.solution import BoundClass, Certificate, Solution, Status
+from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import Gram
+
+_LISTED_ENTRIES = 2**22
+_STEPS = 400
+_LEAST = 1e-9  # share of π that every type keeps, so that matrices stay regular
+NO_MATTER = 0.99
+"""Where the shrunk root mean square error is above this share of the unbiased one."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LeastFavourable(Certificate):
+    """A distribution over types on which no affine estimate errs less on average."""
+
+    name: str = "least favourable distribution"
+    bound_class: BoundClass = BoundClass.AFFINE
+    prior: FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Shrinkage(Solution):
+    """The worst squared error over all queries together, in people², and how to estimate.
+
+    `unbiased` is that of the unbiased estimate, `errors` those where all people are of each type.
+    """
+
+    people: int
+    unbiased: float
+    errors: FloatArray
+    certificate: LeastFavourable
+    histogram: Callable[[IntArray], FloatArray]
+    """The estimated counts of cells from the statistics of all reports."""
+
+    @property
+    def share(self) -> float:
+        """The worst root mean square error over that of the unbiased estimate."""
+        return float(np.sqrt(self.value / self.unbiased)) if self.unbiased > 0 else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Reports:
+    """Estimates that are linear in the counts of single reports."""
+
+    chances: FloatArray
+
+    def estimate(self, prior: FloatArray, people: int) -> FloatArray:
+        q = self.chances
+        scores = q / np.maximum(q @ prior, np.finfo(float).tiny)[:, None]
+        inner = np.eye(q.shape[1]) + (people - 1) * (scores.T @ q) * prior
+        return np.asarray(people * prior[:, None] * np.linalg.solve(inner, scores.T))
+
+    def mean(self, estimate: FloatArray) -> FloatArray:
+        return np.asarray(estimate @ self.chances)
+
+    def square(self, estimate: FloatArray, gram: FloatArray) -> FloatArray:
+        """E of the squared answers to one report, of every type."""
+        return np.asarray(np.einsum("uo,uo->o", gram @ estimate, estimate) @ self.chances)
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Estimates that are linear in the strategy's own scores."""
+
+    strategy: Strategy
+    information: FloatArray
+
+    def estimate(self, prior: FloatArray, people: int) -> FloatArray:
+        x = self.information
+        spread = self.strategy.moment(prior) + (people - 1) * (x * prior) @ x
+        return np.asarray(people * np.linalg.lstsq(spread, x * prior, rcond=1e-12)[0].T)
+
+    def mean(self, estimate: FloatArray) -> FloatArray:
+        return np.asarray(estimate @ self.information)
+
+    def square(self, estimate: FloatArray, gram: FloatArray) -> FloatArray:
+        return self.strategy.energy(estimate.T @ gram @ estimate)
+
+
+def minimax_affine(
+    strategy: Strategy, gram: Gram, people: int, tolerance: float = 1e-3
+) -> Shrinkage:
+    """The affine estimate from so many people whose worst squared error is least, with its proof.
+
+    `gram` is that of the queries up to a constant each: the number of people is public.
+    """
+    began = time.perf_counter()
+    check_dense(strategy.size)
+    m, n = gram.dense(), strategy.size
+    listed = isinstance(strategy, IndexStrategy) and strategy.outputs * n <= _LISTED_ENTRIES
+    law = _Reports(strategy.dense()) if listed else _Scores(strategy, strategy.information.dense())
+    prior = np.full(n, 1.0 / n)
+    best, bound, upper, count = prior, 0.0, np.inf, 0
+    errors = np.zeros(n)
+    for count in range(1, _STEPS + 1):
+        kind = law.estimate(prior, people)
+        each = _errors(law, kind, m, people)
+        lower = float(prior @ each)
+        if each.max() < upper:
+            upper, estimate, errors = float(each.max()), kind, each
+        if lower > bound:
+            bound, best = lower, prior
+        if upper <= bound * (1 + tolerance):
+            break
+        prior = prior * (np.maximum(each, 0) / max(lower, 1e-300)) ** (1.5 if count < 50 else 0.7)
+        prior = np.maximum(prior / prior.sum(), _LEAST / n)
+        prior /= prior.sum()
+
+    def histogram(tally: IntArray) -> FloatArray:
+        seen = tally.astype(np.float64) if listed else strategy.score(tally, people)
+        return np.asarray(estimate @ seen)
+
+    reached = upper <= bound * (1 + tolerance)
+    return Shrinkage(
+        value=upper,
+        lower_bound=min(bound, upper) * (1 - 1e-9),
+        people=people,
+        unbiased=people * strategy.worst_variance(gram),
+        errors=errors,
+        certificate=LeastFavourable(prior=best),
+        histogram=histogram,
+        status=Status.CONVERGED if reached else Status.ITERATION_LIMIT,
+        iterations=count,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _errors(
+    law: _Reports | _Scores, estimate: FloatArray, gram: FloatArray, people: int
+) -> FloatArray:
+    """N²‖W(EQ − I)e_u‖² + N(E‖W E report‖² − ‖W E Q e_u‖²) for every type u."""
+    mean = law.mean(estimate)
+    away = mean - np.eye(len(mean))
+    bias = np.einsum("iu,iu->u", gram @ away, away)
+    seen = np.einsum("iu,iu->u", gram @ mean, mean)
+    return np.asarray(people**2 * bias + people * (law.square(estimate, gram) - seen))
+
+
+def people_where_it_ends(strategy: Strategy, gram: Gram) -> int:
+    """The fewest people, up to a few per cent, from whom shrinking no longer matters."""
+    low = high = 1
+
+    def matters(people: int) -> bool:
+        return minimax_affine(strategy, gram, people, 1e-2).share < NO_MATTER
+
+    while matters(high) and high < 2**60:
+        low, high = high, 4 * high
+    while high > 1.05 * low + 1:
+        middle = int(np.sqrt(low * high)) + 1
+        low, high = (middle, high) if matters(middle) else (low, middle)
+    return high
