@@ -89,6 +89,11 @@ def _compare_central(
         [[_rounded(getattr(row, name)) for name in columns] for row in planned],
         caption="\n".join(filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])),
     )
+    if first.packing_bound is not None:
+        click.echo(
+            f"With {people:,} people every mechanism has a root mean square error of at least"
+            f" {first.packing_bound:.4g} on some of their data sets (packing)."
+        )
     print_bounds(f"The least error ({question.error}) against its bounds", first)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.central import own_strategy
+from noisewright.central.geometry.packing import best_packing
 from noisewright.central.geometry.projection_plan import refuses_fit
 from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
@@ -203,7 +204,8 @@ class Comparison:
     bound on it that any of the mechanisms proved for all methods in `bound_class`, under the noise
     of this one (a coarser grid has a little less); `refusal` says why a mechanism does not apply.
     `errors` says what the figures are: exact, upper bounds, or simulated. `bounds` are those for
-    wider classes, the same for all mechanisms.
+    wider classes, the same for all mechanisms. `packing_bound` is a root mean square error that
+    every mechanism has on some data set of the number of people given.
     """
 
     mechanism: str
@@ -216,6 +218,7 @@ class Comparison:
     achieved: float | None = None
     errors: str | None = None
     bounds: tuple[ClassBound, ...] = ()
+    packing_bound: float | None = None
 
     @property
     def bound_class(self) -> BoundClass | None:
@@ -232,6 +235,8 @@ class Comparison:
         """The figures scripts rely on."""
         names = ("mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds")
         figures = {name: getattr(self, name) for name in (*names, "errors")}
+        if self.packing_bound is not None:
+            figures["packing_bound"] = self.packing_bound
         return figures | {"bounds": [bound.to_dict() for bound in self.bounds]}
 
 
@@ -258,6 +263,8 @@ def compare_central(
     rows = [_row(plan, max(known, default=None)) for plan in plans]
     if (even := _even_answers(problem)) is not None:
         rows.append(even)
+    if (packed := best_packing(problem)) is not None:
+        rows = [replace(row, packing_bound=packed[1]) for row in rows]
     rows.sort(key=lambda row: row.achieved or 0.0)
     refused = [Comparison(name, refusal=reason) for name, reason in reasons.items() if reason]
     return rows + refused
