@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,6 +130,7 @@ def spark() -> Iterator[SparkEngine]:
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.driver.memory": "600m",
+        "spark.pyspark.python": sys.executable,  # executors run the same packages
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "America/New_York",  # instants are read in UTC all the same

@@ -5,7 +5,7 @@ Engines live in a higher room and are handed in; a plan never imports one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -47,6 +47,11 @@ class Counter(Protocol):
 
     def cells(self, source: Source, domain: Domain) -> Iterator[Integers]:
         """The cell of every row, in batches and in the table's order."""
+
+    def tallies(
+        self, source: Source, domain: Domain, tally: Callable[[Iterable[Integers]], bytes]
+    ) -> list[bytes]:
+        """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
         """Every text in a column and how many people hold it: as private as the table."""

@@ -228,6 +228,16 @@ class LocalPlan(Shown):
         batches = engine.cells(table, domain)
         return write_reports(output, (self.client.randomize_many(cells) for cells in batches))
 
+    def tally_table(self, table: Source, *, counter: Counter | None = None) -> Aggregate:
+        """Simulate a client for every row of a table and add the reports up, where the rows are.
+
+        No report is kept; on Spark, executors draw and add up, and send aggregates alone.
+        """
+        from noisewright.planning.tallying import tally_table
+
+        domain = self.domain or _numbered(self.strategy.size)
+        return tally_table(self, table, domain, counter or self.counter)
+
     # --- errors before any report -------------------------------------------------------------
 
     @cached_property

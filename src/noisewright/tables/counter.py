@@ -9,7 +9,7 @@ that Python finds, typed columns are streamed instead and encoded here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -142,6 +142,12 @@ class DuckDBCounter:
         domain.require_indexable()
         for columns in self.codes(source, domain):
             yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
+
+    def tallies(
+        self, source: Source, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+    ) -> list[bytes]:
+        """What `tally` makes of the cells of the rows, batch by batch."""
+        return [tally(self.cells(source, domain))]
 
 
 Batch = tuple[int, list[Codes], Mapping[OfNumber, Counts]]

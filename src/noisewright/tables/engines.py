@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,6 +56,12 @@ class Engines:
     def cells(self, source: Source, domain: Domain) -> Iterator[Integers]:
         """The cell of every row, in batches."""
         return engine_of(source).cells(source, domain)
+
+    def tallies(
+        self, source: Source, domain: Domain, tally: Callable[[Iterable[Integers]], bytes]
+    ) -> list[bytes]:
+        """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
+        return engine_of(source).tallies(source, domain, tally)
 
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
         """Every text in a column and how many people hold it: as private as the table."""

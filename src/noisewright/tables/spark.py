@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from noisewright.domain import Domain
 from noisewright.domain.attribute import Storage
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.tables.expressions import Typed
-from noisewright.tables.sql_counter import RemoteTable, SqlCounter
+from noisewright.tables.sql_counter import Counts, RemoteTable, SqlCounter
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _DAY = 86_400_000_000  # microseconds
@@ -163,6 +164,41 @@ class SparkCounter(SqlCounter):
             )
         if failure is not None:
             raise failure
+
+    def tallies(
+        self, source: Any, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+    ) -> list[bytes]:
+        """What `tally` makes of the cells of every partition, on the executors, over Arrow."""
+        request = self._of_rows(domain)
+        with self._table(source, domain) as table:
+            assert isinstance(table, SparkTable)
+            cells = table.session.sql(self._cells_query(request, table))
+            parts = cells.mapInArrow(_over_arrow(tally), "tally binary").collect()
+            if any(row[0] is None for row in parts):
+                raise self._refusal(request, table)
+        return [bytes(row[0]) for row in parts]
+
+
+def _over_arrow(tally: Callable[[Iterable[Counts]], bytes]) -> Any:
+    """The function that executors run on the batches of a partition; refused cells give NULL."""
+
+    def run(batches: Any) -> Any:
+        import pyarrow as pa
+
+        refused = False
+
+        def cells() -> Iterator[Counts]:
+            nonlocal refused
+            for batch in batches:
+                refused = refused or bool(batch.column(0).null_count)
+                if not refused:
+                    yield batch.column(0).to_numpy()
+
+        content = tally(cells())
+        column = pa.array([None if refused else content], pa.binary())
+        yield pa.RecordBatch.from_arrays([column], ["tally"])
+
+    return run
 
 
 @contextmanager

@@ -7,7 +7,7 @@ and says what was wrong, in words that quote no cell.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -147,19 +147,31 @@ class SqlCounter(ABC):
         with self._table(source, domain) as table:
             return ";\n\n".join(query for _, query in self._queries(request, table))
 
+    def tallies(
+        self, source: Any, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+    ) -> list[bytes]:
+        """What `tally` makes of the cells of the rows, here unless an engine can do better."""
+        return [tally(self.cells(source, domain))]
+
     def cells(self, source: Any, domain: Domain) -> Iterator[Counts]:
         """The flat cell of every row, in batches: rows leave the engine as cells alone."""
-        domain.require_indexable()
-        if domain.unit is not None:
-            raise InvalidParameter("unit", domain.unit.column, "bounds what is counted, not rows")
-        request = Request(domain, [(domain.names, COUNT)])
+        request = self._of_rows(domain)
         with self._table(source, domain) as table:
-            code = f"CAST({request.joint_cell(domain.names)} AS BIGINT) AS c"
-            query = nested([self._coded(request, table), Stage((code,))], table.source)
-            for batch in table.stream(query, _ROWS_A_BATCH):
+            for batch in table.stream(self._cells_query(request, table), _ROWS_A_BATCH):
                 if any(code is None for (code,) in batch):
                     raise self._refusal(request, table)
                 yield np.array([code for (code,) in batch], dtype=np.int64)
+
+    def _of_rows(self, domain: Domain) -> Request:
+        """The question after the cell of every row."""
+        domain.require_indexable()
+        if domain.unit is not None:
+            raise InvalidParameter("unit", domain.unit.column, "bounds what is counted, not rows")
+        return Request(domain, [(domain.names, COUNT)])
+
+    def _cells_query(self, request: Request, table: RemoteTable) -> str:
+        code = f"CAST({request.joint_cell(request.domain.names)} AS BIGINT) AS c"
+        return nested([self._coded(request, table), Stage((code,))], table.source)
 
     def _coded(self, request: Request, table: RemoteTable) -> Stage:
         coded = request.coded(table.column, self.dialect)
