@@ -125,12 +125,12 @@ def spark() -> Iterator[SparkEngine]:
         pytest.skip("no Java here, which Spark needs")
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors run the same packages
     builder = SparkSession.builder.master("local[1]").appName("noisewright")
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.driver.memory": "600m",
-        "spark.pyspark.python": sys.executable,  # executors run the same packages
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "America/New_York",  # instants are read in UTC all the same
