@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import noisewright as nw
 from noisewright import container
+from noisewright.cli import main
 from noisewright.cli.show import description
 from noisewright.errors import NoisewrightError
 from noisewright.learn.learning_files import LearningFile
@@ -143,3 +146,14 @@ def test_files_of_selections_that_cannot_be_are_refused(tmp_path: Path, fields: 
     selection.save(tmp_path / "s.nw")
     with pytest.raises(NoisewrightError):
         nw.load(_edited(tmp_path / "s.nw", SelectionFile, {}, **fields))
+
+
+def test_clients_of_learning_plans_and_selections_are_exported(
+    stored: Path, tmp_path: Path
+) -> None:
+    nw.learn.select(4, PRIVACY).save(tmp_path / "s.nw")
+    for path in (stored, tmp_path / "s.nw"):
+        told = CliRunner().invoke(main, ["client", str(path), "--specification"])
+        assert json.loads(told.output)["epsilon"] <= 1
+        refused = CliRunner().invoke(main, ["estimate", str(path), str(path)])
+        assert "learns or selects" in refused.output

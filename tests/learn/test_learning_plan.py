@@ -249,3 +249,21 @@ def test_points_and_labels_that_do_not_fit_are_refused(plans: dict[str, Learning
     for points, labels in (([0, 1], [1]), ([8], [1]), ([-1], [1]), ([0], [0]), ([0.5], [1])):
         with pytest.raises(InvalidParameter):
             plan.randomize(points, labels)
+
+
+@pytest.mark.parametrize(
+    ("task", "loss"), [("agnostic", True), ("agnostic", False), ("realizable", True)]
+)
+def test_classes_too_large_for_a_tolerance_are_planned_exactly(
+    task: str, loss: bool, monkeypatch: pytest.MonkeyPatch, plans: dict[str, LearningPlan]
+) -> None:
+    """The same promises, from a few more people than the best tolerance takes."""
+    monkeypatch.setattr("noisewright.learn.make._TOLERANT", 0)
+    plan = nw.learn.plan("thresholds:8", PRIVACY, task=task, alpha=0.2, loss=loss)
+    if isinstance(plan, AgnosticPlan):
+        assert plan.tails.bias.max() < 1e-9
+    best = plans["without" if not loss else task].people
+    assert 0.9 * best < plan.people < 1.5 * best
+    people = labelled(np.full(8, 1 / 8), plan.concepts.table[3])
+    outcome = decided(plan, people, 3 * plan.people, np.random.default_rng(8))
+    assert losses(plan.concepts.table, people)[outcome.concept] <= plan.alpha

@@ -11,6 +11,7 @@ from noisewright.cli.options import (
     FILE,
     check_output,
     check_recorded,
+    client_format,
     json_option,
     local_plan,
     non_negative_option,
@@ -43,13 +44,13 @@ def client(plan_file: str, specification: bool, as_json: bool) -> None:
     """
     from noisewright.local.reports.format import exported
 
-    plan = local_plan(plan_file)
-    document = exported(plan.format)
+    form = client_format(plan_file)
+    document = exported(form)
     if specification:
         print_json(document)
         return
     about = {name: value for name, value in document.items() if name != "specification"}
-    about["report_bytes"] = plan.format.length
+    about["report_bytes"] = form.length
     about["nodes"] = [node["op"] for node in document["specification"]["nodes"]]
     if as_json:
         print_json(about)

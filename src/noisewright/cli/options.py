@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
+    from noisewright.local.reports.format import ReportFormat
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.local import LocalPlan
     from noisewright.privacy.budget import Neighbours, Privacy
@@ -210,8 +211,22 @@ def local_plan(path: str) -> LocalPlan:
     from noisewright.planning.local import LocalPlan
 
     plan = nw.load(path)
+    if hasattr(plan, "client") and not isinstance(plan, LocalPlan):
+        rule = "learns or selects, and asks for no answers"
+        raise InvalidParameter("plan", path, rule, "read it by `nw.load` in Python")
     if not isinstance(plan, LocalPlan):
         raise InvalidParameter(
             "plan", path, "has a curator", "use `release`, or plan with --model local"
         )
     return plan
+
+
+def client_format(path: str) -> ReportFormat:
+    """How clients of any plan without a curator report, also of one that learns or selects."""
+    import noisewright as nw
+    from noisewright.learn import LearningPlan, Selection
+
+    plan = nw.load(path)
+    if isinstance(plan, LearningPlan | Selection):
+        return plan.client.format
+    return local_plan(path).format
