@@ -1,4 +1,4 @@
-"""What no mechanism can do with so many people: packing bounds [004, Lemma 2.2], and widths.
+"""What so many people cannot be told privately: packing bounds [004, Lemma 2.2], and widths.
 
 Data sets that put m people into one of M cells, and all others into a base cell, are pairwise at
 most m replacements apart. If their answers are pairwise farther than 2t apart, no ε-private answers
