@@ -1,0 +1,76 @@
+"""Tables that break: said in words that quote no cell, before anything is spent."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import noisewright as nw
+from noisewright.domain import Categorical, Domain
+from noisewright.errors import NoisewrightError
+from noisewright.ledger.book import Ledger
+from noisewright.tables.counter import DuckDBCounter
+
+SECRET = "Lovelace"
+DOMAIN = Domain([Categorical("name", ["x"], outside="other")])
+
+
+def plan() -> nw.Plan:
+    workload = nw.Workload.from_spec({"queries": [{"marginal": ["name"]}]}, DOMAIN)
+    return nw.plan(workload, nw.Privacy(rho=0.1))
+
+
+def footless(folder: Path) -> object:
+    pq.write_table(pa.table({"name": [SECRET] * 50}), folder / "t.parquet")
+    content = (folder / "t.parquet").read_bytes()
+    (folder / "t.parquet").write_bytes(content[:-12] + b"\0" * 8 + b"PAR1")
+    return folder / "t.parquet"
+
+
+def cut_short(folder: Path) -> object:
+    pq.write_table(
+        pa.table({"name": [f"{SECRET} {i}" for i in range(10_000)]}), folder / "t.parquet"
+    )
+    content = bytearray((folder / "t.parquet").read_bytes())
+    content[100:20_000] = bytes(19_900)  # the pages, not the footer: it fails half way
+    (folder / "t.parquet").write_bytes(bytes(content))
+    return folder / "t.parquet"
+
+
+def other_columns(folder: Path) -> object:
+    pq.write_table(pa.table({"name": [SECRET]}), folder / "a.parquet")
+    pq.write_table(pa.table({SECRET: ["x"]}), folder / "b.parquet")
+    return str(folder / "*.parquet")
+
+
+def nothing(folder: Path) -> object:
+    return str(folder / "*.parquet")
+
+
+@pytest.mark.parametrize("broken", [footless, cut_short, other_columns, nothing])
+def test_broken_files_spend_nothing_and_quote_nobody(tmp_path: Path, broken) -> None:
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.create("people", nw.Privacy(rho=1.0))
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    with pytest.raises(NoisewrightError) as caught:
+        plan().release(broken(folder), ledger=ledger, dataset="people")
+    assert SECRET not in str(caught.value)
+    assert ledger.account("people").releases == []
+
+
+class Dying(DuckDBCounter):
+    """An engine whose connection breaks while it counts."""
+
+    def tables(self, source, domain, wanted):
+        raise NoisewrightError("the connection broke; nothing was released")
+
+
+def test_an_engine_that_dies_half_way_spends_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.create("people", nw.Privacy(rho=1.0))
+    table = pa.table({"name": ["x"]})
+    with pytest.raises(NoisewrightError, match="connection broke"):
+        plan().release(table, counter=Dying(), ledger=ledger, dataset="people")
+    assert ledger.account("people").releases == []
