@@ -3,7 +3,7 @@
 python benchmarks/local_certificates.py [--effort low|normal|high] [WORKLOAD ...]
 
 A line per workload: the certified ratio at ε = 1, 2, 3, 4, 6, with the first letters of its proof
-(trace, prior, order, tables, sets), and the seconds of all plans together. Nothing is cached.
+(trace, prior, order, tables, sets, cuts), and the seconds of all plans together. Nothing is cached.
 """
 
 from __future__ import annotations
