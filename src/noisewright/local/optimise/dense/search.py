@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -74,7 +75,7 @@ def search(
     else:
         limited = control
         if control.time_limit is None and effort.seconds is not None:
-            limited = replace(control, time_limit=effort.seconds, started=control.started)
+            limited = replace(control, own_seconds=effort.seconds, begun=time.thread_time())
         design, objective = _descended(objective, epsilon, worst_case, effort, rng, limited, state)
         control.iterations = limited.iterations
     wanted = n <= effort.patterns.up_to and not _met(design, objective, control)
