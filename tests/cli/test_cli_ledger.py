@@ -48,7 +48,8 @@ def shown() -> dict[str, object]:
 
 
 def test_the_life_of_a_budget(here: Path) -> None:
-    assert {"dataset", "unit", "person", "budget", "spent", "left", "entries"} == set(shown())
+    names = {"dataset", "unit", "person", "budget", "spent", "left", "groups", "entries"}
+    assert names == set(shown())
     assert "left of people: ε = " in done(*RELEASE, "-o", "a.csv")
     facts = shown()
     assert (facts["dataset"], facts["entries"]) == ("people", 1)
