@@ -106,7 +106,7 @@ def killed_releases(tmp_path: Path, times: int, seed: int) -> tuple[int, int]:
     before = time.perf_counter()
     plan.release(COUNTS, ledger=book, dataset="people", again="spend")
     usual = time.perf_counter() - before  # kills are to fall anywhere in the first two releases
-    rng = random.Random(seed)
+    rng, shown = random.Random(seed), 2
     for _ in range(times):
         started = FORK.Event()
         process = FORK.Process(target=releasing, args=(location, tmp_path, plan, started))
@@ -117,6 +117,9 @@ def killed_releases(tmp_path: Path, times: int, seed: int) -> tuple[int, int]:
         process.join()
         known = {spent.reserved.release for spent in book.history().account("people").releases}
         assert {file.stem for file in tmp_path.glob("*.answers")} <= known
+        # A busy machine takes longer than it did once: kills follow what it reaches now.
+        usual *= 1.2 if len(known) == shown else 1 / 1.2
+        shown = len(known)
     account = book.verify().account("people")
     unfinished = sum(spent.committed is None for spent in account.releases)
     assert account.used.most > 0
