@@ -188,5 +188,5 @@ def test_edited_plans_are_refused_or_keep_their_promise(name: str, tmp_path: Pat
 def test_many_edited_plans_are_refused_or_keep_their_promise(name: str, tmp_path: Path) -> None:
     """More than 20,000 in all; a fair part of them loads, or the attack would be none."""
     loaded, checked = attack(name, 700, tmp_path)
-    assert loaded > 70
+    assert loaded > 40
     assert checked > 0.9 * loaded
