@@ -86,7 +86,7 @@ def test_losses_are_shares_of_mislabelled_people() -> None:
         [lambda x: True],
         "parities:²",
     ],
-    ids=str,
+    ids=lambda source: source if isinstance(source, str) else None,
 )
 def test_what_is_no_class_is_refused(source: object) -> None:
     with pytest.raises(NoisewrightError):
