@@ -18,7 +18,9 @@ from noisewright.privacy.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
 FALSE_ALARM = 1e-6
-NAMES = [name for name, entry in CENTRAL.items()] + [ENTRY.name]
+NAMES = [*CENTRAL, ENTRY.name]
+UNBIASED = [name for name in NAMES if name not in CENTRAL or not CENTRAL[name].biased]
+"""Biased answers depend on the people: their law is tested with their family."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,11 +32,12 @@ def plan_by(name: str) -> CentralPlan:
     for budget in ({"epsilon": 1.0}, {"rho": 0.5}):
         for text in ("prefix:4", "prefix:3*identity:2+identity:3*prefix:2"):
             with suppress(InvalidParameter):  # it does not apply; another of these will do
-                return nw.plan(text, Privacy(**budget), mechanism=name)
+                people = {"people": 1_000} if CENTRAL[name].biased else {}
+                return nw.plan(text, Privacy(**budget), mechanism=name, **people)
     raise AssertionError(name)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", UNBIASED)
 def test_what_is_measured_answered_and_forecast_is_of_one_law(name: str) -> None:
     """400 releases: means within their bands, and variances within a factor; fixed seed."""
     plan = plan_by(name)
@@ -63,5 +66,7 @@ def test_what_is_spent_is_the_budget_and_no_more(name: str) -> None:
     stated = (promise.epsilon, budget.epsilon) if budget.rho is None else (promise.rho, budget.rho)
     assert stated[0] <= stated[1] * (1 + 1e-12)
     assert stated[0] >= stated[1] * (1 - 1e-6)
+    if name not in UNBIASED:
+        return
     larger = plan.at(Privacy(**{"epsilon" if budget.rho is None else "rho": 100.0}))
     assert larger.accuracy.std.max() < plan.accuracy.std.min()
