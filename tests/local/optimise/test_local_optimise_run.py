@@ -450,6 +450,15 @@ def test_a_second_is_enough_for_a_valid_strategy_at_any_size(text):
     assert found.value < np.inf
 
 
+@pytest.fixture
+def interruptible():
+    """Python's own answer to SIGINT: whoever started the tests in the background may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("text", "stage"),
     [("prefix:20", "descent"), ("prefix:20", "patterns"), ("parity:5:<=3", "orbits")],
@@ -474,6 +483,7 @@ def test_an_interruption_ends_the_search_with_the_best_so_far(text, stage, tmp_p
         signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_interruption_raises():
     def interrupt(progress):
         signal.raise_signal(signal.SIGINT)
