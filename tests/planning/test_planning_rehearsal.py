@@ -76,7 +76,7 @@ def test_a_rehearsal_is_no_release(rehearsal, tmp_path) -> None:
     assert not isinstance(rehearsal, nw.Release)
     for name in ("save", "write", "answer", "answers", "to_arrow", "measurement", "metadata"):
         assert not hasattr(rehearsal, name)
-    with pytest.raises(InvalidParameter, match="no release"):
+    with pytest.raises(InvalidParameter, match="has no page"):
         nw.report(rehearsal, tmp_path / "r.html")
     with pytest.raises(InvalidParameter, match="at least 2"):
         PLAN.simulate(TABLE, seed=1, runs=1)

@@ -44,6 +44,9 @@ MOST_ENTRIES = 2**23
 LARGEST_ENTRY = 2**18
 """Squared lengths of columns are then whole numbers within floats."""
 
+LEAST_EPSILON, LARGEST_EPSILON = 2.0**-30, 1000.0
+"""Budgets of a part whose noise is drawn, and whose errors are numbers."""
+
 _MOST_ROWS = 2**12
 _PAIRED = (
     2048  # columns whose distances are all computed; beyond, a ball around the middle is taken
@@ -79,6 +82,9 @@ class BallMechanism:
             raise InvalidParameter("shares", self.shares, "must be one per part")
         if not all(isfinite(share) and share > 0 for share in self.shares):
             raise InvalidParameter("shares", self.shares, "must be positive")
+        if not all(LEAST_EPSILON <= epsilon <= LARGEST_EPSILON for epsilon in self._epsilons):
+            rule = f"must give every part from 2^-30 to {LARGEST_EPSILON:g}"
+            raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
         cells = prod(self.sizes)
         for rows in self.parts:
             whole = rows.ndim == 2 and rows.dtype == np.int64 and rows.shape[1] == cells

@@ -15,6 +15,8 @@ import numpy as np
 
 from noisewright.central.geometry.balls import (
     LARGEST_ENTRY,
+    LARGEST_EPSILON,
+    LEAST_EPSILON,
     MOST_ENTRIES,
     BallMechanism,
     reach_square,
@@ -105,6 +107,9 @@ def ball_parts(problem: CentralProblem, matrix: Integers) -> list[tuple[float, i
 def _refuses(problem: CentralProblem) -> str | None:
     if refuses_laplace(problem):
         return "ball noise is for pure privacy; leave delta and rho out"
+    # A part of the budget must still be one that noise is drawn for.
+    if not 1024 * LEAST_EPSILON <= (problem.privacy.epsilon or 0.0) <= LARGEST_EPSILON:
+        return f"balls are drawn for epsilon from 2^-20 to {LARGEST_EPSILON:g}"
     workload = problem.workload
     small = workload.size <= _MOST_CELLS and workload.queries <= _MOST_QUERIES
     if not small or workload.size * workload.queries > MOST_ENTRIES:
