@@ -19,7 +19,7 @@ from noisewright.central.carry.carry_search import CoreMoments, best_carries
 from noisewright.central.mechanism import Integers
 from noisewright.workload.base import FloatArray
 
-_ROUNDS = 13  # of weights given carries, and carries given weights
+_ROUNDS = 7  # of weights given carries, and carries given weights
 _EVERY = 6  # rounds after which widths are found by descent
 _PACE = 2.0  # power of the variances by which the largest are weighed up
 _POWERS = (8.0, 64.0, 512.0)  # of variances, for the largest
