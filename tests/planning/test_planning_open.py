@@ -33,9 +33,8 @@ def test_values_are_told_and_tables_measured_over_them() -> None:
     assert (plan.chance(0), plan.chance(4000)) == (0, 1)
     assert plan.chance(1) == pytest.approx(1e-6 * 0.25)
     released = plan.release(staff())
-    (jobs,) = released.values
-    assert jobs.values == ("clerk", "nurse")
-    answers = released.release
+    assert released.plan.values == {"job": ("clerk", "nurse")}
+    answers = released
     # Seven cells of Gaussian noise: none errs by eight deviations but with chance below 1e-14.
     exact = [2000, 2000, 1250, 1250, 5, 5, 3255, 3255]
     assert (np.abs(answers.answers - exact) <= 8 * answers.std).all()
@@ -79,7 +78,7 @@ def test_people_with_many_rows_share_their_budget_among_values() -> None:
     assert plan.over({"job": ["x"]}).rows == 3
     assert plan.cost.unit is not None
     table = staff().assign(person=[i // 2 for i in range(len(staff()))])
-    assert plan.release(table).values[0].values == ("clerk", "nurse")
+    assert plan.release(table).plan.values["job"] == ("clerk", "nurse")
 
 
 def test_forecasts_are_for_a_number_of_values() -> None:
@@ -122,3 +121,37 @@ def test_what_cannot_be_is_refused_with_the_reason() -> None:
     stream = pa.Table.from_pandas(staff()).to_reader()
     with pytest.raises(InvalidParameter, match="is read twice"):
         plan.release(stream)
+
+
+def test_releases_are_kept_whole_and_bought_once(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.create("staff", nw.Privacy(epsilon=8, delta=1e-5), pure=4, aside=1e-6)
+    plan = nw.plan_open(QUERIES, SCHEMA, PRIVACY)
+    released = plan.release(staff(), ledger=ledger, dataset="staff")
+    again = plan.release(staff(), ledger=ledger, dataset="staff", again="stored")
+    released.save(tmp_path / "answers.nwr")
+    loaded = nw.load(tmp_path / "answers.nwr")
+    for other in (again, loaded):
+        assert other.answers.tolist() == released.answers.tolist()
+        assert other.metadata == released.metadata
+        assert other.plan.values == released.plan.values
+    assert len(ledger.account("staff").releases) == 1
+    assert loaded.plan.privacy == PRIVACY
+    assert loaded.answer({"marginal": ["job"]}).answers.shape == (3,)
+    assert loaded.statement()["spend"] == plan.spend.to_dict()
+    with pytest.raises(InvalidParameter, match="is of one release"):
+        loaded.plan.release(staff())
+
+
+def test_files_whose_tables_are_not_of_the_values_told_are_refused(tmp_path: Path) -> None:
+    released = nw.plan_open(QUERIES, SCHEMA, PRIVACY).release(staff())
+    tables = released.plan
+    others = {"job": ("clerk", SECRET)}
+    with pytest.raises(InvalidParameter, match="are not those of the values told"):
+        tables.selection.told(tables, others)
+    with pytest.raises(InvalidParameter, match="are not of the open attributes"):
+        tables.selection.told(tables, {})
+    # A larger share for the tables than the budget leaves them.
+    richer = nw.plan_open(QUERIES, SCHEMA, PRIVACY, share=0.1).over(tables.values)
+    with pytest.raises(InvalidParameter, match="are not those of the values told"):
+        tables.selection.told(richer, tables.values)

@@ -11,9 +11,9 @@ from noisewright.cli.options import (
     FILE,
     Budget,
     budget_options,
-    central_plan,
     check_output,
     check_recorded,
+    curator_plan,
     json_option,
     non_negative_option,
     plan_argument,
@@ -87,21 +87,26 @@ def release(
     """
     from noisewright.errors import InvalidParameter
     from noisewright.files import write_table
+    from noisewright.planning.central import CentralPlan
     from noisewright.planning.postprocess import Steps, apply_steps, check_steps
     from noisewright.planning.release import kept_path
     from noisewright.planning.released_quantiles import check_quantiles
     from noisewright.planning.synthetic import check_synthesis
     from noisewright.report import report
 
+    plan = curator_plan(plan_file)
+    # Of values that are told first nothing is known yet but that there will be some.
+    form = plan if isinstance(plan, CentralPlan) else plan.assumed()
     if explain:
-        plan = central_plan(plan_file)
-        with opened(tables, plan.domain) as table:
+        with opened(tables, form.domain) as table:
             click.echo(plan.counting_sql(table))
         return
     if output is None:
         raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
-    plan = central_plan(plan_file)
-    paths = plain_paths(tables, plan.domain)
+    if declared and form is not plan:
+        rule = "names a cell of values that are not told yet"
+        raise InvalidParameter("invariant", declared[0], rule, "leave it out")
+    paths = plain_paths(tables, form.domain)
     kept, quantiles = kept_path(output), f"{output}.quantiles.csv"
     spent = check_recorded(output, plan_file, *paths)
     more = [str(kept), *([quantiles] if levels else []), *([page] if page else [])]
@@ -117,15 +122,15 @@ def release(
         suppress=suppress,
     )
     if steps != Steps():
-        check_steps(plan, steps)
+        check_steps(form, steps)
     if levels:
-        check_quantiles(plan, levels)
+        check_quantiles(form, levels)
     if synthetic is not None:
-        check_synthesis(plan, synthetic[0])
+        check_synthesis(form, synthetic[0])
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return
-    with progress("counting and adding noise"), opened(tables, plan.domain) as table:
+    with progress("counting and adding noise"), opened(tables, form.domain) as table:
         released = plain = spending.release(plan, table, output)
         if steps != Steps():
             released = apply_steps(plain, steps)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
-    from noisewright.domain import Domain
+    from noisewright.domain import Domain, Unit
     from noisewright.local.reports.format import ReportFormat
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.local import LocalPlan
+    from noisewright.planning.open_values import OpenPlan
     from noisewright.privacy.budget import Neighbours, Privacy
     from noisewright.workload import Workload
 
@@ -73,7 +74,7 @@ class Question(Budget):
     @functools.cached_property
     def domain(self) -> Domain | None:
         """The domain that the schema declares, where one is given; options say whose rows count."""
-        from noisewright.domain import Domain, Unit
+        from noisewright.domain import Domain
         from noisewright.errors import InvalidParameter
 
         declared = None if self.schema is None else Domain.from_yaml(self.schema)
@@ -84,11 +85,17 @@ class Question(Budget):
         if self.unit is None and declared.unit is None:
             rule, remedy = "needs the column that names people", "add --unit COLUMN"
             raise InvalidParameter("rows", self.rows, rule, remedy)
-        own = declared.unit
+        return replace(declared, unit=self.unit_over(declared.unit))
+
+    def unit_over(self, declared: object) -> Unit | None:
+        """The unit of a schema, with what options say of it."""
+        from noisewright.domain import Unit
+        from noisewright.domain.unit import read_unit
+
+        own = read_unit(declared)
         if own is None or (self.unit is not None and self.unit != own.column):
-            own = Unit(self.unit or "")
-        rows = own.rows if self.rows is None else self.rows
-        return replace(declared, unit=replace(own, rows=rows))
+            own = None if self.unit is None else Unit(self.unit)
+        return own if own is None or self.rows is None else replace(own, rows=self.rows)
 
     @functools.cached_property
     def queries(self) -> Workload:
@@ -187,14 +194,15 @@ def check_recorded(output: str, *inputs: str) -> int:
     return spendings(read_record(metadata_path(output)))
 
 
-def central_plan(path: str) -> CentralPlan:
+def curator_plan(path: str) -> CentralPlan | OpenPlan:
     """The plan in a file; one without a curator is refused."""
     import noisewright as nw
     from noisewright.errors import InvalidParameter
     from noisewright.planning.central import CentralPlan
+    from noisewright.planning.open_values import OpenPlan
 
     plan = nw.load(path)
-    if not isinstance(plan, CentralPlan):
+    if not isinstance(plan, CentralPlan | OpenPlan):
         raise InvalidParameter(
             "plan",
             path,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noisewright.cli.open_plans import open_schema, plan_open
 from noisewright.cli.options import FILE, Question, json_option, question_options
 from noisewright.cli.output import (
     SHOWN,
@@ -88,6 +89,10 @@ _STAGES = {"proof": "proving", "first plan": "a first plan"}
     "--norm", type=float,
     help="Local: with --objective average, the exponent of the mean over queries (inf: the worst).",
 )  # fmt: skip
+@click.option(
+    "--values-share", type=float, default=0.25, show_default=True,
+    help="With open attributes: the share of the budget by which their values are told.",
+)  # fmt: skip
 @click.option("-o", "--output", type=FILE, help="Write the plan here.")
 @json_option
 def plan(
@@ -102,6 +107,7 @@ def plan(
     table_targets: tuple[str, ...],
     pure: bool,
     prior: str | None,
+    values_share: float,
     **local: str | float | None,
 ) -> None:
     """Plan private answers to WORKLOAD (such as prefix:64), or to questions in YAML.
@@ -125,6 +131,13 @@ def plan(
 
     if output is not None:
         check_writable(output)
+    if (schema := open_schema(question)) is not None:
+        settled = {"model": question.model == "local" and "local", "strategy": strategy}
+        named = {"mechanism": mechanism != "auto" and mechanism, "target": table_targets}
+        goals = {"target_rmse": target_rmse, "target_max": target_max, "explain": explain}
+        ignored = {**settled, **named, **goals, "prior": prior, **local}
+        plan_open(question, schema, values_share, ignored, output, as_json)
+        return
     if question.model == "local":
         settings: dict[str, Any] = {k: v for k, v in local.items() if v is not None}
         if prior is not None:

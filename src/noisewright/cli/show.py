@@ -32,6 +32,9 @@ _WORDS = {
     _SECRET: "a running stream: SECRET, as private as the data; never publish or share it",
     "plans": "several plans under one budget",
     "release": "a release: answers that can be used again",
+    "values-plan": "a plan that tells the values of a column that nobody listed",
+    "open": "a plan that tells values nobody listed, and tables over them, under one budget",
+    "open-release": "a release over values that were told: answers that can be used again",
     "estimate": "estimates from people's reports",
     "learning-plan": "a plan to learn or to refute a class of concepts without a curator",
     "selection": "a selection under way, from people's randomised bits",
@@ -188,12 +191,20 @@ def _answers(path: Path) -> dict[str, Any]:
 def _yaml(path: Path) -> dict[str, Any]:
     from noisewright.domain import Domain
     from noisewright.domain.schema import load_yaml
+    from noisewright.planning.open_values import declares_open
 
     document = load_yaml(path)
     if isinstance(document, Mapping) and "queries" in document:
         asked = document["queries"]
         count = len(asked) if isinstance(asked, list) else 0
         return {"kind": "questions", "what": "what is asked of a table", "questions": count}
+    if isinstance(document, Mapping) and declares_open(document):
+        names = ("name", "kind")
+        return {
+            "kind": "schema",
+            "what": "the public schema of a table, with attributes whose values are told first",
+            "tables": [{n: entry.get(n) for n in names} for entry in document["attributes"]],
+        }
     domain = Domain.from_yaml(path)
     state = "reviewed" if domain.reviewed else "a draft: nothing plans or releases from it"
     return {

@@ -16,6 +16,7 @@ from noisewright.cli.options import Command, Option, gathered
 if TYPE_CHECKING:
     from noisewright.ledger.book import Ledger
     from noisewright.planning.central import CentralPlan
+    from noisewright.planning.open_values import OpenPlan
     from noisewright.planning.release import Release
     from noisewright.planning.spending import Again
 
@@ -54,7 +55,7 @@ class Spending:
                 )
 
     def release(
-        self, plan: CentralPlan, table: str | list[str] | dict[str, object], output: str
+        self, plan: CentralPlan | OpenPlan, table: str | list[str] | dict[str, object], output: str
     ) -> Release:
         """The release, taken from the budget of the dataset where there is a ledger."""
         release = plan.release(table, ledger=self.book, dataset=self.dataset, again=self.again)
@@ -118,24 +119,26 @@ def spending_options(command: Command) -> Command:
     return gathered("spending", Spending, _OPTIONS)(called)
 
 
-def show_dry_run(plan: CentralPlan, spending: Spending, as_json: bool) -> None:
+def show_dry_run(plan: CentralPlan | OpenPlan, spending: Spending, as_json: bool) -> None:
     """What would be measured and spent; nothing is read or spent."""
     from noisewright.cli.output import print_json, print_table
+    from noisewright.planning.central import CentralPlan
 
     cost = plan.cost
+    form = plan if isinstance(plan, CentralPlan) else plan.assumed()
     facts: dict[str, Any] = {
         "dry_run": True,
-        "queries": plan.queries,
-        "mechanism": plan.mechanism,
+        "queries": form.queries,
+        "mechanism": form.mechanism,
         "privacy": plan.privacy.to_dict(),
         "spend": cost.spend.to_dict(),
         "noise": list(cost.noise),
-        "tables_read": len(plan.method.tables),
+        "tables_read": len(form.method.tables),
     }
     rows = [
-        ("answers", f"{plan.queries:,}"),
-        ("mechanism", plan.mechanism),
-        ("tables counted", f"{len(plan.method.tables):,}"),
+        ("answers", f"{form.queries:,}" + " or so" * (form is not plan)),
+        ("mechanism", form.mechanism),
+        ("tables counted", f"{len(form.method.tables):,}"),
         *(("noise", noise_text(noise)) for noise in cost.noise),
         ("would spend", plan.privacy.text()),
     ]
@@ -151,7 +154,7 @@ def show_dry_run(plan: CentralPlan, spending: Spending, as_json: bool) -> None:
         print_table("Dry run: nothing was read, nothing was spent", ["", ""], rows)
 
 
-def _shares(book: Ledger, dataset: str, plan: CentralPlan) -> tuple[float, float]:
+def _shares(book: Ledger, dataset: str, plan: CentralPlan | OpenPlan) -> tuple[float, float]:
     account, group = book.history().part(split_name(dataset))
     limits, used = account.created.limits, account.used_of(group)
     used = used if group else account.used

@@ -104,7 +104,7 @@ class CentralPlan(Shown):
             raise InvalidParameter(
                 "sizes", self.sizes, "are not those of the schema's attributes", "plan again"
             )
-        if self.method.privacy != row_budget(self.privacy, self.rows):
+        if self.method.privacy != row_budget(self.calibrated, self.rows):
             raise InvalidParameter(
                 "privacy", self.method.privacy.text(), "is not the share of one row", "plan again"
             )
@@ -135,9 +135,14 @@ class CentralPlan(Shown):
         return self.method.inner if isinstance(self.method, FittedMechanism) else self.method
 
     @property
-    def privacy(self) -> Privacy:
+    def calibrated(self) -> Privacy:
         """The budget that the noise is calibrated to."""
         return self.promise or self.method.privacy
+
+    @property
+    def privacy(self) -> Privacy:
+        """What one release promises."""
+        return self.calibrated
 
     @property
     def spend(self) -> Spend:

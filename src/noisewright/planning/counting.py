@@ -56,6 +56,9 @@ class Counter(Protocol):
     def values(self, source: Source, column: str, unit: Unit | None) -> dict[str, int]:
         """Every text in a column and how many people hold it: as private as the table."""
 
+    def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
+        """What the engine would run to count who holds which text."""
+
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
 

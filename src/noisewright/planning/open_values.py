@@ -9,11 +9,11 @@ tables may spend is fixed beforehand, whichever values are told.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 from noisewright.display import Shown
 from noisewright.domain import Domain, Unit
@@ -24,25 +24,20 @@ from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import error_norm, plan_central
 from noisewright.planning.counting import Counter, Source
 from noisewright.planning.plan import Forecast
-from noisewright.planning.release import Release, fresh_name, recorded
+from noisewright.planning.release import Release
 from noisewright.planning.spending import (
-    UNRECORDED,
     Again,
     Cost,
     LedgerLike,
-    LedgerNote,
     Reservation,
     purse_of,
 )
-from noisewright.planning.values import ReleasedValues, ValuePlan
+from noisewright.planning.values import ValuePlan
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.gaussian import gaussian_ratio
 from noisewright.privacy.rounding import float_below
 from noisewright.privacy.spend import Gaussian, Spend
 from noisewright.workload.spec import questions
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OPEN = "open"
 SHARE = 0.25
@@ -69,7 +64,11 @@ class OpenPlan(Shown):
         if not isinstance(self.share, float) or not 0 < self.share < 1:
             raise InvalidParameter("share", self.share, "must lie between 0 and 1", "0.25")
         _ = self.value_plans  # refuses pure and concentrated privacy with the reason
-        self._check_spend(self.over(_placeholders(self.open_names, 2)))
+        if self.schema.get("derive"):
+            raise InvalidParameter(
+                "schema", OPEN, "is not for attributes that are derived", "list their values"
+            )
+        self.check_spend(self.assumed(2).spend)
 
     @cached_property
     def open_names(self) -> tuple[str, ...]:
@@ -132,21 +131,37 @@ class OpenPlan(Shown):
         norm = error_norm(self.error)
         return plan_central(asked, self.rest, norm, "auto", domain, self.counter)
 
-    def _check_spend(self, tables: CentralPlan) -> None:
+    def told(self, tables: CentralPlan, values: Mapping[str, Sequence[str]]) -> OpenTables:
+        """A plan of tables as that of the values told; refused where it is of others."""
+        own = {field.name: getattr(tables, field.name) for field in fields(CentralPlan)}
+        listed = {name: tuple(told) for name, told in values.items()}
+        return OpenTables(**own, selection=self, values=listed)
+
+    def check_spend(self, tables: Spend) -> None:
         """Refuse tables that would spend another kind of noise, or more, than is reserved."""
         reserved = self.spend.losses[-1]
         assert isinstance(reserved, Gaussian)
-        plain = all(isinstance(loss, Gaussian) for loss in tables.spend.losses)
-        if not plain or tables.spend.mu > reserved.mu:
+        plain = all(isinstance(loss, Gaussian) for loss in tables.losses)
+        if not plain or tables.mu > reserved.mu:
             raise NoisewrightError("the tables would spend more than is reserved for them")
 
     def chance(self, people: int) -> float:
         """The probability that a value which so many people hold is told."""
         return self.value_plans[0].chance(people)
 
+    def assumed(self, values: int = _ASSUMED) -> CentralPlan:
+        """The plan of the tables where so many values of every open attribute are told."""
+        return self.over(_placeholders(self.open_names, values))
+
     def forecast(self, values: int = _ASSUMED) -> Forecast:
         """Errors of the tables where so many values of every open attribute are told."""
-        return self.over(_placeholders(self.open_names, values)).forecast()
+        return self.assumed(values).forecast()
+
+    def chances(self) -> dict[int, float]:
+        """The fraction of values that appear, by how many people hold each: all that matters."""
+        last = self.value_plans[0].selection.certain
+        people = sorted({1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))})
+        return {count: self.chance(count) for count in people}
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on; errors are for a number of values that is assumed."""
@@ -161,6 +176,7 @@ class OpenPlan(Shown):
             "tables_privacy": self.rest.to_dict(),
             "person": self.value_plans[0].person,
             **people,
+            "chances": {str(count): chance for count, chance in self.chances().items()},
             "assumed_values": _ASSUMED,
             "rmse": forecast.rmse,
             "max": forecast.max,
@@ -174,38 +190,55 @@ class OpenPlan(Shown):
         ledger: LedgerLike | None = None,
         dataset: str | None = None,
         again: Again = "refuse",
-    ) -> OpenRelease:
+    ) -> Release:
         """Tell values, then measure tables over them; each call spends the whole budget.
 
         The table is read twice, so a stream is refused. With a `ledger`, all of it is reserved
-        before anything is drawn, and no answers are kept.
+        before anything is drawn.
         """
-        engine = counter or self.counter
-        if engine is None:
-            raise InvalidParameter("counter", None, "must be given to count a table")
+        engine = self._engine(counter)
         if isinstance(data, Iterator) or type(data).__name__ == "RecordBatchReader":
             rule = "is read twice: first for values, then for tables"
             raise InvalidParameter("table", type(data).__name__, rule, "read it into a table")
         purse = purse_of(ledger, dataset, again)
         if purse is not None:
+            if (stored := purse.stored(self.cost.plan)) is not None:
+                return self._restored(stored, engine)
             purse.check(self.cost)
         held = [engine.values(data, name, self.unit) for name in self.open_names]
 
-        def make(reservation: Reservation | None) -> OpenRelease:
-            told = tuple(p.select(h) for p, h in zip(self.value_plans, held, strict=True))
-            known = {v.plan.column: v.values for v in told}
-            if empty := [name for name, values in known.items() if not values]:
+        def make(reservation: Reservation | None) -> Release:
+            told = [p.select(h).values for p, h in zip(self.value_plans, held, strict=True)]
+            values = dict(zip(self.open_names, told, strict=True))
+            if empty := [name for name, own in values.items() if not own]:
                 raise DomainError(
                     f"no value of {', '.join(empty)} is held by enough people to be told, so that"
                     " there is no table to measure; the budget of the selection is spent"
                 )
-            tables = self.over(known)
-            self._check_spend(tables)
-            note = None if reservation is None else reservation.note
-            name = fresh_name() if reservation is None else reservation.identity
-            return OpenRelease(self, told, tables.release(data, counter=engine), name, note)
+            tables = self.told(self.over(values), values)
+            return tables.release_counts(tables.counts(data, engine), reservation=reservation)
 
         return make(None) if purse is None else purse.spend(self.cost, make)
+
+    def _restored(self, content: bytes, counter: Counter) -> Release:
+        from noisewright.planning.plan_files import from_bytes
+
+        release = from_bytes(content, counter)
+        assert isinstance(release, Release)
+        return release
+
+    def counting_sql(self, data: Source, counter: Counter | None = None) -> str:
+        """What the engine would run: for values, then for tables, over two values made up."""
+        engine = self._engine(counter)
+        parts = [engine.explain_values(data, name, self.unit) for name in self.open_names]
+        tables = self.assumed(2).counting_sql(data, engine)
+        return ";\n\n".join([*parts, f"-- over the values told, here two made up\n{tables}"])
+
+    def _engine(self, counter: Counter | None) -> Counter:
+        engine = counter or self.counter
+        if engine is None:
+            raise InvalidParameter("counter", None, "must be given to count a table")
+        return engine
 
     def save(self, path: str | Path) -> None:
         """Write the plan, whole or not at all."""
@@ -218,44 +251,47 @@ class OpenPlan(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OpenRelease(Shown):
-    """Values that were told, and answers over them; `metadata` says what both cost together."""
+class OpenTables(CentralPlan):
+    """Tables over values that were told; what it promises and costs is telling them as well."""
 
-    plan: OpenPlan
-    values: tuple[ReleasedValues, ...]
-    release: Release
-    identity: str
-    note: LedgerNote | None = None
+    selection: OpenPlan = field(kw_only=True)
+    values: Mapping[str, tuple[str, ...]] = field(kw_only=True)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The answers, one a row."""
-        return self.release.to_pandas()
+    def __post_init__(self) -> None:
+        """Whatever a file says, the tables are those of the values told, within the budget."""
+        super().__post_init__()
+        selection = self.selection
+        if set(self.values) != set(selection.open_names) or not all(self.values.values()):
+            raise InvalidParameter("values", sorted(self.values), "are not of the open attributes")
+        if self.domain != selection.domain(self.values) or self.calibrated != selection.rest:
+            raise InvalidParameter(
+                "tables", self.mechanism, "are not those of the values told", "plan again"
+            )
+        selection.check_spend(super().spend)
 
     @property
-    def metadata(self) -> dict[str, Any]:
-        """What was spent and how, ready for JSON: the tables' own record with the whole spend."""
-        own = {k: v for k, v in self.release.metadata.items() if k not in ("statement", "ledger")}
+    def privacy(self) -> Privacy:
+        """The budget of values and tables together."""
+        return self.selection.privacy
+
+    @property
+    def spend(self) -> Spend:
+        """What telling values and measuring tables cost together."""
+        return self.selection.spend
+
+    def record(self) -> dict[str, Any]:
+        """What is spent and how, with how many values were told."""
         return {
-            **own,
-            "privacy": self.plan.privacy.to_dict(),
-            "spend": self.plan.spend.to_dict(),
-            "release": self.identity,
-            "open": {v.plan.column: len(v.values) for v in self.values},
-            "tables_privacy": self.plan.rest.to_dict(),
-            "ledger": UNRECORDED if self.note is None else self.note.to_dict(),
+            **super().record(),
+            "open": {name: len(own) for name, own in self.values.items()},
+            "tables_privacy": self.calibrated.to_dict(),
         }
 
-    def write(self, path: str | Path, *, excel: bool = False) -> Path:
-        """Write the answers (Parquet or CSV by suffix) and the record of what they cost."""
-        from noisewright.files import write_table
-
-        table = self.release.to_arrow()
-        write = lambda file: write_table(file, table, excel=excel)  # noqa: E731
-        return recorded(Path(path), self.metadata, write)
-
-    def _facts(self) -> list[tuple[str, str]]:
-        told = ", ".join(f"{v.plan.column} ({len(v.values):,})" for v in self.values)
-        return [("values", told), ("answers", f"{len(self.release):,}")]
+    def release(self, *args: object, **options: object) -> NoReturn:
+        """The values told belong to the release that they were drawn for."""
+        raise InvalidParameter(
+            "plan", "tables over values told", "is of one release", "release the plan of values"
+        )
 
 
 def plan_open(
@@ -278,6 +314,13 @@ def _document(name: str, source: str | Path | Mapping[str, Any]) -> dict[str, An
     if not isinstance(document, Mapping):
         raise InvalidParameter(name, type(document).__name__, "must be a mapping")
     return dict(document)
+
+
+def declares_open(schema: Mapping[str, Any]) -> bool:
+    """Whether some attribute of a schema, as it is written, is open."""
+    entries = schema.get("attributes")
+    listed = entries if isinstance(entries, list) else []
+    return any(isinstance(entry, Mapping) and entry.get("kind") == OPEN for entry in listed)
 
 
 def _entries(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -41,7 +41,7 @@ from noisewright.planning.moment_files import (
     PairsFile,
     PairsReleaseFile,
 )
-from noisewright.planning.open_values import OpenPlan, plan_open
+from noisewright.planning.open_values import OpenPlan, OpenTables, plan_open
 from noisewright.planning.pairs import PairsPlan, PairsRelease
 from noisewright.planning.plan import Plan
 from noisewright.planning.postprocess import Steps, check_order, check_steps
@@ -106,7 +106,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             workload=encode_workload(plan.workload, arrays),
             domain=_domain_beside(plan.workload, plan.domain),
             sizes=plan.sizes,
-            privacy=plan.privacy.to_dict(),
+            privacy=plan.calibrated.to_dict(),
             mechanism=plan.mechanism,
             norm=None if plan.norm == inf else plan.norm,
             strategy=strategy,
@@ -411,6 +411,32 @@ class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
         return plan_open(self.queries, self.schema, privacy, share=self.share, error=self.error)
 
 
+class OpenReleaseFile(Kept, frozen=True, kw_only=True, tag="open-release"):
+    """Values that were told, and a release of tables over them."""
+
+    selection: OpenFile
+    values: dict[Text, list[Text]]
+    tables: ReleaseFile
+
+    @classmethod
+    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+        """What a release is kept as."""
+        plan = release.plan
+        assert isinstance(plan, OpenTables)
+        return cls(
+            selection=OpenFile.of(plan.selection, arrays),
+            values={name: list(told) for name, told in plan.values.items()},
+            tables=ReleaseFile.of(release, arrays),
+        )
+
+    def content(self, arrays: Arrays) -> Release:
+        """The release again, if its tables are over these values."""
+        tables = self.tables.content(arrays)
+        assert isinstance(tables.plan, CentralPlan)
+        plan = self.selection.content(arrays).told(tables.plan, self.values)
+        return replace(tables, plan=plan)
+
+
 FileKind = (
     CentralFile
     | LocalFile
@@ -426,6 +452,7 @@ FileKind = (
     | PairsReleaseFile
     | ValuesFile
     | OpenFile
+    | OpenReleaseFile
 )
 Content = Plan | Release | CovarianceRelease | PairsRelease | StreamRelease | RunningStream
 _KINDS: dict[type, Any] = {
@@ -471,6 +498,7 @@ def _packed(thing: Content) -> tuple[Header, dict[str, Array]]:
     arrays: dict[str, Array] = {}
     if isinstance(thing, Release):
         kind: Any = ReleaseFile if isinstance(thing.plan, CentralPlan) else EstimateFile
+        kind = OpenReleaseFile if isinstance(thing.plan, OpenTables) else kind
     else:
         kind = _KINDS[type(thing)]
     return kind.of(thing, arrays), arrays

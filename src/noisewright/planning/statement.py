@@ -18,6 +18,7 @@ _UNIT = {
     "local": "one report, sent by one person",
 }
 _FIXED = "what is measured and how was fixed by the plan, before any of these data were read"
+_TOLD = "; tables are over the values that the first part of the plan told, as it says"
 _ALONE = f"{_FIXED}; what other releases about these people cost is not known here"
 
 
@@ -37,7 +38,7 @@ def statement(release: Release) -> dict[str, Any]:
         "spend": plan.spend.to_dict(),
         "noise": noise_of(record),
         "noise_unit": "grid steps of the integers that are measured",
-        "adaptivity": adaptivity(release.ledger),
+        "adaptivity": adaptivity(release.ledger) + (_TOLD if "open" in record else ""),
         "post_processing": steps,
         "unbiased": not any(step.get("non_negative") or step.get("integer") for step in steps),
         "ledger": UNRECORDED if release.ledger is None else release.ledger.to_dict(),

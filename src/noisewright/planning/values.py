@@ -63,7 +63,7 @@ class ValuePlan(Shown):
                 self.privacy.delta,
                 "must be given: a value that one person holds alone may be told with probability "
                 "delta at most, and pure or concentrated privacy allows none",
-                "1e-9",
+                "try 1e-9",
             )
         if self.privacy.neighbours != "add-remove":
             raise InvalidParameter(

@@ -11,6 +11,7 @@ import numpy as np
 
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.local import LocalPlan
+from noisewright.planning.open_values import OpenPlan
 from noisewright.planning.plan import Plan, TableError
 from noisewright.planning.stream import CarryStreamPlan, StreamPlan
 from noisewright.planning.together import Together
@@ -80,6 +81,9 @@ def _asked(plan: Plan) -> str:
         return f"Asked: {asked_for([table.name for table in plan.tables()])}."
     if isinstance(plan, Together):
         return f"{len(plan.plans)} plans about the same people."
+    if isinstance(plan, OpenPlan):
+        told = f"The values of {', '.join(plan.open_names)} that enough people hold, and over them"
+        return f"{told}: {asked_for([table.name for table in plan.assumed().tables()])}."
     return "A running count, one answer a step."
 
 
@@ -110,6 +114,8 @@ def _limits(plan: Plan, known: dict[str, Any]) -> list[Limit]:
 def _drawings(plan: Plan) -> list[Figure]:
     if isinstance(plan, LocalPlan):
         return [_by_people(plan)]
+    if isinstance(plan, OpenPlan):
+        return [_by_holders(plan)]
     if isinstance(plan, StreamPlan | CarryStreamPlan):
         std = plan.forecast().std
         chosen = np.unique(np.linspace(0, len(std) - 1, 600).round().astype(np.int64))
@@ -121,6 +127,16 @@ def _drawings(plan: Plan) -> list[Figure]:
             )
         ]  # fmt: skip
     return []
+
+
+def _by_holders(plan: OpenPlan) -> Bars:
+    """The fraction of values that are told, by how many people hold each."""
+    rows = tuple(
+        Bar(f"{count:,} {'person' if count == 1 else 'people'}", f"{100 * chance:.3g} %", 0.0,
+            round(100 * chance, 2), None, None)
+        for count, chance in plan.chances().items()
+    )  # fmt: skip
+    return Bars("values that are told, by how many people hold each", "", rows, 0.0, True)
 
 
 def _by_people(plan: LocalPlan) -> Bars:
@@ -141,6 +157,8 @@ def _tables(plan: Plan) -> list[tuple[str, str, str, str]]:
         errors: Sequence[TableError] = [e for each in plan.plans for e in each.table_errors()]
     elif isinstance(plan, CentralPlan) or (isinstance(plan, LocalPlan) and plan.people):
         errors = plan.table_errors()
+    elif isinstance(plan, OpenPlan):
+        errors = plan.assumed().table_errors()
     else:
         return []
     return [

@@ -79,6 +79,12 @@ class DuckDBCounter:
             rows = withheld(counted.fetchall, _FAILURES, unreadable(table.description))
         return held.answer(rows)
 
+    def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
+        """The SQL that would count who holds which text."""
+        with closing(connect()) as connection:
+            table = _opened(connection, source, {column: "text", **unit_storages(unit)})
+            return HeldValues(column, unit).query(table.column, _DIALECT, table.origin)
+
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
         held = HeldRows(unit)

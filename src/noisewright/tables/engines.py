@@ -67,6 +67,10 @@ class Engines:
         """Every text in a column and how many people hold it: as private as the table."""
         return engine_of(source).values(source, column, unit)
 
+    def explain_values(self, source: Source, column: str, unit: Unit | None) -> str:
+        """The SQL that would count who holds which text."""
+        return engine_of(source).explain_values(source, column, unit)
+
     def rows_held(self, source: Source, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
         return engine_of(source).rows_held(source, unit)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from noisewright.domain import Unit
 from noisewright.tables.expressions import Dialect
-from noisewright.tables.request import Columns, Stage, no_name, person_name, wrong_column
+from noisewright.tables.request import Columns, Stage, nested, no_name, person_name, wrong_column
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class HeldValues:
             Stage(("*", f"row_number() OVER (PARTITION BY p ORDER BY {digest}, v) AS r")),
             Stage(("*",), f"r <= {self.unit.rows} OR p IS NULL"),
         ]
+
+    def query(self, columns: Columns, dialect: Dialect, source: str) -> str:
+        """All of it as one text."""
+        inner = nested(self.stages(columns, dialect), source)
+        return f"SELECT {self.grouped}\nFROM (\n{inner}\n) AS k\nGROUP BY v"
 
     @property
     def grouped(self) -> str:

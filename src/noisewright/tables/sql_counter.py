@@ -125,9 +125,13 @@ class SqlCounter(ABC):
         """Every text in a column and how many people hold it: as private as the table."""
         held = HeldValues(column, unit)
         with self._table(source) as table:
-            inner = nested(held.stages(table.column, self.dialect), table.source)
-            query = f"SELECT {held.grouped}\nFROM (\n{inner}\n) AS k\nGROUP BY v"
+            query = held.query(table.column, self.dialect, table.source)
             return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+
+    def explain_values(self, source: Any, column: str, unit: Unit | None) -> str:
+        """The SQL that would count who holds which text."""
+        with self._table(source) as table:
+            return HeldValues(column, unit).query(table.column, self.dialect, table.source)
 
     def rows_held(self, source: Any, unit: Unit) -> dict[int, int]:
         """How many people have so many rows: as private as the table."""
