@@ -14,7 +14,7 @@ from math import comb
 
 import numpy as np
 
-from noisewright.norm.boxes import Box, Pair
+from noisewright.norm.box import Box, Pair
 from noisewright.norm.marginal_norm import marginal_orbits
 from noisewright.norm.orbit_program import Orbit, OrbitSolution, solve_orbits
 from noisewright.workload.atoms import Parity, Ranges
@@ -24,6 +24,8 @@ from noisewright.workload.marginals import AllMarginals, Marginals
 
 MOST_ENTRIES = 2**23
 """Of matrices that are written out."""
+
+_MOST_ON_A_CIRCLE = 48  # points; longer circles take longer than a search among all their arcs
 
 
 @singledispatch
@@ -154,7 +156,7 @@ def _intervals(
 ) -> tuple[Pair, int] | None:
     """With free shifts the intervals are arcs of a circle, and lengths up to half of it orbits."""
     n = workload.size
-    if not shift or n < 4:
+    if not shift or not 4 <= n <= _MOST_ON_A_CIRCLE:
         return None
     orbits = arc_orbits(n)
     best = solve_orbits(orbits, entrywise, tolerance / 10)

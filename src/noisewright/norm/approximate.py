@@ -14,14 +14,13 @@ import numpy as np
 
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.norm.alike import MOST_ENTRIES, alike_pair
+from noisewright.norm.box import Box, BoxWitness, Pair
 from noisewright.norm.boxes import (
     TOLERANCE,
-    Box,
-    BoxWitness,
-    Pair,
     check_rows_and_columns,
     check_tolerance,
     ended,
+    finer,
     search_box,
 )
 from noisewright.norm.certificate import row_middles, witness_bound
@@ -31,8 +30,6 @@ from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.structure import check_magnitudes
 from noisewright.workload.text import Queries
 from noisewright.workload.text import workload as as_workload
-
-_LARGE = 2**19  # entries above which factorizations are not polished
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,8 +93,8 @@ def approximate_norm(
     _check(workload, entrywise, tolerance)
     pair, steps = _found(workload, float(entrywise), shift, tolerance, iterations)
     matrix = workload.dense()
-    finer = tolerance / 10 if matrix.size <= _LARGE else tolerance
-    exact = factorize(pair.approximation, math.inf, tolerance=finer)
+    gap = finer(tolerance, workload.shape)
+    exact = factorize(pair.approximation, math.inf, tolerance=gap, start=pair.weights)
     bound = witness_of(pair.witness, matrix, float(entrywise), shift)
     return ApproximateNorm(
         workload=workload,

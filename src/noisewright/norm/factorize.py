@@ -114,7 +114,7 @@ def factorize(
     neighbours: str = "add-remove",
     tolerance: float = TOLERANCE,
     iterations: int = ITERATIONS,
-    start: Factorization | None = None,
+    start: Factorization | Weights | None = None,
     progress: Progress | None = None,
 ) -> Factorization:
     """A factorization W = R·A of nearly least ℓ_norm error, 2 ≤ norm ≤ ∞, and a bound for all.
@@ -190,9 +190,9 @@ def _check_iterations(iterations: int) -> int:
     return int(iterations)
 
 
-def _warm_start(start: Factorization | None, workload: Workload) -> Weights | None:
-    if start is None:
-        return None
+def _warm_start(start: Factorization | Weights | None, workload: Workload) -> Weights | None:
+    if start is None or isinstance(start, Weights):
+        return start
     if start.workload.size != workload.size:
         raise InvalidParameter(
             "start",
