@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from noisewright.local.bounds.folding import Folding
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
@@ -61,7 +62,7 @@ class CutBlock:
 
     def __post_init__(self) -> None:
         n = len(self.scale)
-        self.own = np.array([self.slope])
+        self.own, self.folding = np.array([self.slope]), Folding.none(n)
         self.squares = np.zeros(n)
         self.excess, self.definite = (np.zeros((n + 1, n + 1)) for _ in range(2))
         self.cut_by(Cuts.none(n))
@@ -101,11 +102,11 @@ class CutBlock:
         side = np.outer(g, r * matrix[0, 1:] + 0.5 * matrix[0, 0] * g)
         return np.asarray(r * r * matrix[1:, 1:] + side + side.T)
 
-    def normal(self, phi: FloatArray) -> FloatArray:
-        """MMᵀΦMMᵀ, MMᵀ = r²I + ggᵀ."""
-        square, g = self.slope**2, 1.0 / self.scale
-        sums = phi @ g
-        side = np.outer(g, square * sums + 0.5 * float(g @ sums) * g)
+    def normal(self, phi: FloatArray, _scale: FloatArray, f: FloatArray) -> FloatArray:
+        """MMᵀΦMMᵀ, MMᵀ = r²I + ffᵀ."""
+        square = self.slope**2
+        sums = phi @ f
+        side = np.outer(f, square * sums + 0.5 * float(f @ sums) * f)
         return np.asarray(square * square * phi + side + side.T)
 
     # --- one step ---------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ class CutSearch:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(0)
-        start = Start.of(self.gram, self.epsilon, self.reports)
         self.block = self._block()
+        start = Start.of(self.gram, self.epsilon, self.reports, self.block.folding)
         self.problem = JointProblem.of(start, self.block, self.reports.prior)
 
     def _block(self) -> CutBlock:
@@ -78,7 +78,7 @@ class CutSearch:
     def _proof(self, room: float, finishing: int) -> CutProof:
         """What the present Φ proves with dearer prices, once the multipliers have settled."""
         prior, block, scale = self.reports.prior, self.block.copy(), self.block.scale
-        factor, prices = split_phi(self.problem.plain_phi, prior)
+        factor, prices = split_phi(self.problem.plain_phi, prior, block.folding)
         prices = prices + room * float(np.abs(prices).sum()) / len(prior)
         phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
         image = block.forward(phi * np.outer(scale, scale))

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from noisewright.local.bounds.folding import Folding
 from noisewright.local.strategy import BoolArray
 from noisewright.workload.base import FloatArray
 
@@ -36,41 +37,56 @@ class Reports:
 class Start:
     """Where a search begins: a root of the centred Gram matrix, and the Φ of a strategy."""
 
-    root: FloatArray
+    roots: tuple[FloatArray, ...]
+    """R within each subspace of a folding."""
     full: bool
     """Whether RΦRᵀ ≻ 0 says that Z ⪰ 0."""
     phi: FloatArray
 
     @classmethod
-    def of(cls, gram: FloatArray, epsilon: float, reports: Reports) -> Start:
+    def of(cls, gram: FloatArray, epsilon: float, reports: Reports, folding: Folding) -> Start:
         """Z = X⁻¹MX⁻¹, and the prices for which the strategy's own reports are worth just that."""
         n, prior, weights = len(gram), reports.prior, reports.weights
         mean = gram @ prior
         centred = gram - mean[:, None] - mean + float(prior @ mean)
         centred /= float(np.trace(centred)) / n
-        values, vectors = np.linalg.eigh((centred + centred.T) / 2)
-        roots = np.sqrt(np.maximum(values, 0.0))
-        kept = np.cumsum(roots) > _NEGLIGIBLE * roots.sum()
-        kept[0] = False
-        root = roots[kept, None] * vectors[:, kept].T
+        spectra = [np.linalg.eigh(half) for half in folding.halves((centred + centred.T) / 2)]
+        least = _least_kept(np.concatenate([values for values, _ in spectra]))
+        kept = [values > least for values, _ in spectra]
+        roots = tuple(
+            np.sqrt(values[some])[:, None] * vectors[:, some].T
+            for (values, vectors), some in zip(spectra, kept, strict=True)
+        )
         v = 1.0 + expm1(epsilon) * reports.patterns
         mass = v @ prior
         inverse = np.linalg.pinv((v * (weights / mass)[:, None]).T @ v, hermitian=True)
-        z = inverse @ root.T @ root @ inverse
+        z = inverse @ centred @ inverse
         worth = np.einsum("ou,ou->o", v @ z, v) / mass
-        heavy = np.sqrt(weights * mass)
-        prices = np.linalg.lstsq(v * heavy[:, None], worth * heavy, rcond=1e-9)[0]
+        heavy = v * (weights * mass)[:, None]
+        prices = np.linalg.lstsq(heavy.T @ v, heavy.T @ worth, rcond=1e-12)[0]
         phi = z - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-        return cls(root, bool(kept.sum() == n - 1), phi)
+        return cls(roots, int(sum(some.sum() for some in kept)) == n - 1, folding.averaged(phi))
 
 
-def split_phi(phi: FloatArray, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _least_kept(values: FloatArray) -> float:
+    """The eigenvalue up to which all together hold next to nothing of the nuclear norm."""
+    ordered = np.sort(np.maximum(values, 0.0))
+    shares = np.cumsum(np.sqrt(ordered))
+    return float(ordered[max(int((shares <= _NEGLIGIBLE * shares[-1]).sum()) - 1, 0)])
+
+
+def split_phi(
+    phi: FloatArray, prior: FloatArray, folding: Folding
+) -> tuple[FloatArray, FloatArray]:
     """A factor of Z, made definite, and the prices λ of Φ = Z − (λπᵀ + πλᵀ)/2."""
     sums = phi.sum(axis=1)
     prices = -2 * sums + prior * float(sums.sum())
     z = phi + (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-    values, vectors = np.linalg.eigh((z + z.T) / 2)
-    return vectors[:, values > 0] * np.sqrt(values[values > 0]), np.asarray(prices)
+    factors = []
+    for half in folding.halves((z + z.T) / 2):
+        values, vectors = np.linalg.eigh(half)
+        factors.append(vectors[:, values > 0] * np.sqrt(values[values > 0]))
+    return folding.spread(tuple(factors)), np.asarray(prices)
 
 
 class Blocks(Protocol):
@@ -81,6 +97,7 @@ class Blocks(Protocol):
     """By how much each block stretches a matrix Φ."""
     scale: FloatArray
     """e: Φ stands between two factors Diag(e)."""
+    folding: Folding
 
     def forward(self, phi: FloatArray) -> FloatArray:
         """A(Φ)."""
@@ -88,8 +105,8 @@ class Blocks(Protocol):
     def adjoint(self, matrices: FloatArray) -> FloatArray:
         """Aᵀ."""
 
-    def normal(self, phi: FloatArray) -> FloatArray:
-        """AᵀA."""
+    def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
+        """AᵀA within a subspace, in which e and its inverse f are these."""
 
     def settle(self, image: FloatArray) -> FloatArray:
         """What is left to choose, for A(Φ) given."""
@@ -99,31 +116,89 @@ class Blocks(Protocol):
 
 
 @dataclass(eq=False)
+class _Part:
+    """Φ within one subspace of the folding, in scaled cells."""
+
+    root: FloatArray
+    """R·Diag(1/e)."""
+    scale: FloatArray
+    inverse: FloatArray
+    along: FloatArray
+    """π·e, of length one or nothing: where Z is zero in any case."""
+    phi: FloatArray
+
+    def __post_init__(self) -> None:
+        self.spectrum: tuple[FloatArray, FloatArray] = np.linalg.eigh(self.inner(self.phi))
+        self.back = np.linalg.pinv(self.root)
+        self.own_duals = np.zeros_like(self.phi)
+        self.own = self.own_duals
+
+    def inner(self, phi: FloatArray) -> FloatArray:
+        """RΦRᵀ."""
+        inner = self.root @ phi @ self.root.T
+        return np.asarray((inner + inner.T) / 2)
+
+    def freed(self, matrix: FloatArray) -> FloatArray:
+        """The matrix off π·e."""
+        side = np.outer(self.along, matrix @ self.along)
+        both = float(self.along @ matrix @ self.along) * np.outer(self.along, self.along)
+        return np.asarray(matrix - side - side.T + both)
+
+    def make_definite(self, weight: float) -> None:
+        """The Z ⪰ 0 nearest to what is wanted."""
+        short = self.own_duals - weight * self.freed(self.phi)
+        values, vectors = np.linalg.eigh((short + short.T) / 2)
+        self.own = np.asarray((vectors * np.maximum(-values, 0.0)) @ vectors.T)
+
+    def go(self, move: FloatArray) -> None:
+        """As far along a move as keeps RΦRᵀ ≻ 0, halving."""
+        for halvings in range(30):
+            phi = self.phi + 0.5**halvings * move
+            inner = self.inner(phi)
+            try:
+                np.linalg.cholesky(inner)
+            except np.linalg.LinAlgError:
+                continue
+            values, vectors = np.linalg.eigh(inner)
+            if values.min(initial=1.0) > 0:
+                self.phi, self.spectrum = (phi + phi.T) / 2, (values, vectors)
+                return
+
+
+@dataclass(eq=False)
 class JointProblem:
     """Φ and the blocks, in scaled cells, and how far they are."""
 
     blocks: Blocks
-    root: FloatArray
-    """R·Diag(1/e)."""
-    free: FloatArray
-    """The projection off π·e."""
+    parts: tuple[_Part, ...]
     weight: float
     """Of the condition Z ⪰ 0: zero where it follows from RΦRᵀ ≻ 0."""
-    phi: FloatArray
     penalty: float
     steps: int = 0
 
     @classmethod
     def of(cls, start: Start, blocks: Blocks, prior: FloatArray) -> JointProblem:
         """The problem at its start; the blocks' multipliers get the size that suits Φ."""
-        scale = blocks.scale
+        scale, folding = blocks.scale, blocks.folding
         scaled = start.phi * np.outer(scale, scale)
         size = float(np.linalg.norm(blocks.duals) / np.linalg.norm(blocks.forward(scaled)))
         blocks.duals /= size
         along = prior * scale
-        free = np.eye(len(prior)) - np.outer(along, along) / float(along @ along)
         weight = 0.0 if start.full else float(np.mean(blocks.own**4) ** 0.5)
-        return cls(blocks, start.root / scale, free, weight, scaled, size)
+        scales, inverses = folding.vectors(scale), folding.vectors(1.0 / scale)
+        alongs = folding.vectors(along / float(np.linalg.norm(along)))
+        # A root within a subspace, over cells of which each stands for a pair.
+        by_cell = inverses[0] / folding.vectors(np.ones_like(scale))[0]
+        parts = tuple(
+            _Part(root * by_cell[: root.shape[1]], scales[i], inverses[i], alongs[i], half)
+            for i, (root, half) in enumerate(zip(start.roots, folding.halves(scaled), strict=True))
+        )
+        return cls(blocks, parts, weight, size)
+
+    @property
+    def phi(self) -> FloatArray:
+        """Φ in scaled cells."""
+        return self.blocks.folding.whole(tuple(part.phi for part in self.parts))
 
     @property
     def plain_phi(self) -> FloatArray:
@@ -132,79 +207,64 @@ class JointProblem:
 
     def __post_init__(self) -> None:
         self.image = self.blocks.forward(self.phi)
-        self.spectrum = self._spectrum(self.phi)
-        self.own_duals = np.zeros_like(self.phi)
         self.primal = self.dual = 0.0
-
-    def _spectrum(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        inner = self.root @ phi @ self.root.T
-        values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-        return values, vectors
 
     def step(self) -> None:
         """One round: blocks, Φ, multipliers."""
         moving = self.steps >= _STEADY
         self.steps += 1
-        rest = self.blocks.settle(self.image)
-        own = self._own_definite()
-        before = self.phi
+        rest, before = self.blocks.settle(self.image), self.image
+        for part in self.parts:
+            if self.weight:
+                part.make_definite(self.weight)
         if moving:
-            self._move(rest, own)
+            pulls = self.blocks.folding.halves(self.blocks.adjoint(rest + self.blocks.duals))
+            for part, pull in zip(self.parts, pulls, strict=True):
+                self._move(part, pull)
             self.image = self.blocks.forward(self.phi)
         left = self.image + rest
         self.blocks.push(left)
-        if self.weight:
-            self.own_duals += 1.6 * (own - self.weight * self._freed(self.phi))
+        for part in self.parts:
+            if self.weight:
+                part.own_duals += 1.6 * (part.own - self.weight * part.freed(part.phi))
         self.primal = float(np.linalg.norm(left) / (np.linalg.norm(self.image) + 1e-300))
-        change = np.linalg.norm(self.blocks.forward(self.phi - before))
+        change = np.linalg.norm(self.image - before)
         self.dual = float(change / (np.linalg.norm(self.blocks.duals) + 1e-300))
         if self.steps > 2 * _STEADY and self.steps % _BALANCE_EVERY == 0:
             self._balance()
 
-    def _freed(self, matrix: FloatArray) -> FloatArray:
-        return np.asarray(self.free @ matrix @ self.free)
-
-    def _own_definite(self) -> FloatArray:
-        if not self.weight:
-            return self.own_duals
-        short = self.own_duals - self.weight * self._freed(self.phi)
-        values, vectors = np.linalg.eigh((short + short.T) / 2)
-        return np.asarray((vectors * np.maximum(-values, 0.0)) @ vectors.T)
-
-    def _move(self, rest: FloatArray, own: FloatArray) -> None:
+    def _move(self, part: _Part, pull: FloatArray) -> None:
         """One Newton step in Φ by preconditioned conjugate gradients, kept inside RΦRᵀ ≻ 0."""
-        values, vectors = self.spectrum
-        values = np.maximum(values, 1e-12 * values[-1])
-        root, roots = vectors.T @ self.root, np.sqrt(values)
-        f = 1.0 / self.blocks.scale
-        pull = self.blocks.adjoint(rest + self.blocks.duals) + self.blocks.normal(self.phi)
-        if self.weight:
-            pull += self.weight * self._freed(self.weight * self.phi - own - self.own_duals)
+        values, vectors = part.spectrum
+        values = np.maximum(values, 1e-12 * values.max(initial=0.0))
+        root, roots, weight = vectors.T @ part.root, np.sqrt(values), self.weight
+        e, f = part.scale, part.inverse
+        pull = pull + self.blocks.normal(part.phi, e, f)
+        if weight:
+            pull += weight * part.freed(weight * part.phi - part.own - part.own_duals)
         gradient = self.penalty * pull - (root.T / roots) @ root - np.outer(f, f)
         curvature = 1.0 / (roots[:, None] * roots * (roots[:, None] + roots))
+        # Where the slope says that an eigenvalue k is far too large, a step along −2√k would go
+        # below zero: steps as of ln k take it down by a factor at most.
+        back = part.back @ vectors
+        falling = np.maximum(np.einsum("ui,ui->i", back, gradient @ back), 0.0)
+        curvature += (falling[:, None] / values + falling / values[:, None]) / 2
 
         def hessian(move: FloatArray) -> FloatArray:
             bent = root.T @ (curvature * (root @ move @ root.T)) @ root
-            quadratic = self.blocks.normal(move)
-            if self.weight:
-                quadratic += self.weight**2 * self._freed(move)
+            quadratic = self.blocks.normal(move, e, f)
+            if weight:
+                quadratic += weight**2 * part.freed(move)
             return np.asarray(bent + self.penalty * quadratic)
 
-        move = _solved(hessian, -gradient, self._preconditioner(root, values))
-        length = 1.0
-        for _ in range(30):
-            phi = self.phi + length * move
-            spectrum = self._spectrum(phi)
-            if spectrum[0][0] > 0:
-                self.phi, self.spectrum = (phi + phi.T) / 2, spectrum
-                break
-            length /= 2
+        own = np.sqrt(np.diagonal(curvature))
+        part.go(_solved(hessian, -gradient, self._preconditioner(root, own)))
 
     def _preconditioner(
-        self, root: FloatArray, values: FloatArray
+        self, root: FloatArray, curvature: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Basis and weights of the Hessian with 2(kikj)^¼ for √ki + √kj: products of one matrix."""
-        like = (root.T * values**-0.75) @ root / 2**0.5
+        """Basis and weights of the Hessian with √(c_ii·c_jj) for c_ij: products of one matrix."""
+        like = (root.T * curvature) @ root
         own, basis = np.linalg.eigh(like)
         own = np.maximum(own, 0.0)
         even = self.penalty * (float((self.blocks.own**4).sum()) + self.weight**2)
@@ -220,7 +280,8 @@ class JointProblem:
             return
         self.penalty *= factor
         self.blocks.duals /= factor
-        self.own_duals /= factor
+        for part in self.parts:
+            part.own_duals /= factor
 
 
 def _solved(

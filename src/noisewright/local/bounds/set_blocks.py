@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from noisewright.local.bounds.folding import Folding
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
@@ -32,6 +33,7 @@ class SetBlocks:
     """r = e^ε − 1."""
     scale: FloatArray
     """e."""
+    folding: Folding
     tilts: FloatArray = field(init=False)
     excess: FloatArray = field(init=False)
     definite: FloatArray = field(init=False)
@@ -42,21 +44,40 @@ class SetBlocks:
         d = self.sizes.astype(np.float64)
         self.even = 1 + self.slope * d / n
         self.own, self.shared = np.sqrt(d) * self.slope / self.even, 1 / (np.sqrt(d) * self.even)
+        self._shares = np.zeros((count, 2, 2))
+        self._shares[:, 0, 1] = self._shares[:, 1, 0] = self.own * self.shared
+        self._shares[:, 1, 1] = self.shared**2 * float(self.scale @ self.scale)
+        self._sides = np.tensordot(self.own**2, self._shares, 1)
+        self._even_weight = (self.own**4).sum()
         self.tilts = np.zeros((count, n))
         self.excess, self.definite, self.duals = (np.zeros((count, n, n)) for _ in range(3))
 
     @classmethod
-    def of(cls, sizes: Sequence[int], slope: float, scale: FloatArray) -> SetBlocks:
+    def of(
+        cls, sizes: Sequence[int], slope: float, scale: FloatArray, folding: Folding
+    ) -> SetBlocks:
         """Blocks at rest."""
-        return cls(np.array(sorted(sizes), dtype=np.int64), slope, scale)
+        return cls(np.array(sorted(sizes), dtype=np.int64), slope, scale, folding)
 
     def beyond_singles(self) -> SetBlocks:
         """A copy without the sets of one cell, which need no multipliers."""
         keep = self.sizes > 1
-        copy = SetBlocks(self.sizes[keep], self.slope, self.scale)
+        copy = SetBlocks(self.sizes[keep], self.slope, self.scale, self.folding)
         for name in ("tilts", "excess", "definite", "duals"):
             setattr(copy, name, getattr(self, name)[keep].copy())
         return copy
+
+    def between(self, sizes: Sequence[int]) -> SetBlocks:
+        """Blocks of other sizes, on the lines between the two nearest of these."""
+        blocks = SetBlocks.of(sizes, self.slope, self.scale, self.folding)
+        places = np.interp(blocks.sizes, self.sizes, np.arange(len(self.sizes)))
+        low = np.minimum(places.astype(int), max(len(self.sizes) - 2, 0))
+        high, share = np.minimum(low + 1, len(self.sizes) - 1), places - low
+        for name in ("tilts", "excess", "definite", "duals"):
+            known = getattr(self, name)
+            part = share.reshape(-1, *[1] * (known.ndim - 1))
+            setattr(blocks, name, (1 - part) * known[low] + part * known[high])
+        return blocks
 
     # --- the map from Φ and its adjoint ---------------------------------------------------------
 
@@ -78,17 +99,16 @@ class SetBlocks:
         total = float((b * b) @ (sums @ e))
         return np.asarray(np.tensordot(a * a, matrices, 1) + side + side.T + total * np.outer(f, f))
 
-    def normal(self, phi: FloatArray) -> FloatArray:
-        """Σ AᵀA: (a²I + FgFᵀ)Φ(a²I + FgFᵀ) summed, with F the columns e and f."""
-        e, f, a, b = self.scale, 1.0 / self.scale, self.own, self.shared
-        g = np.zeros((len(a), 2, 2))
-        g[:, 0, 1] = g[:, 1, 0] = a * b
-        g[:, 1, 1] = b * b * float(e @ e)
+    def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
+        """Σ AᵀA: (a²I + FgFᵀ)Φ(a²I + FgFᵀ) summed, F the columns e and f within a subspace."""
+        even = float(self._even_weight) * phi
+        if not e.any():
+            return even
         columns = np.column_stack([e, f])
-        side = columns @ np.tensordot(a * a, g, 1) @ (columns.T @ phi)
+        side = columns @ self._sides @ (columns.T @ phi)
         middle = columns.T @ phi @ columns
-        inner = np.einsum("kij,jl,klm->im", g, middle, g)
-        return np.asarray(float((a**4).sum()) * phi + side + side.T + columns @ inner @ columns.T)
+        inner = np.einsum("kij,jl,klm->im", self._shares, middle, self._shares)
+        return np.asarray(even + side + side.T + columns @ inner @ columns.T)
 
     # --- one step -------------------------------------------------------------------------------
 
@@ -113,17 +133,23 @@ class SetBlocks:
     def settle(self, image: FloatArray) -> FloatArray:
         """New ν, E and S for A(Φ); returns B(ν) + E + S."""
         base = image + self.duals
-        self.tilts = self._best_tilts(base + self.excess + self.definite)
+        rest = base + self.excess
+        rest += self.definite
+        self.tilts = self._best_tilts(rest)
         tilted = self._tilted(self.tilts)
-        wanted = -(base + tilted + self.definite)
-        self.excess = np.maximum(wanted, 0.0)
+        base += tilted
+        np.add(base, self.definite, out=rest)
+        np.negative(rest, out=rest)
         if self.sizes[0] == 1:  # no two cells are ever together: nothing off the diagonal counts
-            self.excess[0] = wanted[0] - np.diag(np.diagonal(wanted[0]))
-        values, vectors = np.linalg.eigh(base + tilted + self.excess)
-        self.definite = np.matmul(
-            vectors * np.maximum(-values, 0.0)[:, None, :], vectors.transpose(0, 2, 1)
-        )
-        return np.asarray(tilted + self.excess + self.definite)
+            free = rest[0] - np.diag(np.diagonal(rest[0]))
+        np.maximum(rest, 0.0, out=self.excess)
+        if self.sizes[0] == 1:
+            self.excess[0] = free
+        base += self.excess
+        self.definite = self.folding.negative_part(base)
+        tilted += self.excess
+        tilted += self.definite
+        return tilted
 
     def push(self, left: FloatArray) -> None:
         """Move the multipliers by what is left of T."""

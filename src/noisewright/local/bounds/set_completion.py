@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from noisewright.local.bounds.joint_problem import split_phi
@@ -11,40 +13,51 @@ from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
 _ROOM = 3e-4  # share by which prices rise, so that most sizes have room
-_FINISHING, _ADDED_SIZES, _ADDING = 40, 24, 3
+_FINISHING, _LOOK_EVERY = 40, 5
+_ADDED_SIZES, _ADDING = 24, 3
+_BATCH = 2**20  # entries of matrices looked at together
 
-_Kept = tuple[IntArray, FloatArray, FloatArray]
-"""Sizes, ν and E."""
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Multipliers of some sizes in the cells' own scale."""
+
+    sizes: IntArray
+    tilts: FloatArray
+    excess: FloatArray
+
+    def joined(self, other: _Kept) -> _Kept:
+        sizes = np.concatenate([self.sizes, other.sizes])
+        order = np.argsort(sizes)
+        tilts = np.concatenate([self.tilts, other.tilts])[order]
+        return _Kept(sizes[order], tilts, np.concatenate([self.excess, other.excess])[order])
 
 
-def completed(phi: FloatArray, prior: FloatArray, blocks: SetBlocks) -> SetProof:
-    """The proof near Φ: blocks settle for good, and sizes that fail join them."""
-    factor, prices = split_phi(phi, prior)
+def completed(
+    phi: FloatArray, prior: FloatArray, blocks: SetBlocks, order: IntArray | None = None
+) -> SetProof:
+    """The proof near Φ: blocks settle for good, and sizes that fail join them.
+
+    `order` says which cells those of Φ are, where not all in their own order.
+    """
+    factor, prices = split_phi(phi, prior, blocks.folding)
     prices = _covering_singles(factor, prices, prior, blocks.slope)
     prices = prices + _ROOM * float(prices.sum()) / len(prior)
     phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-    kept = [_settled(blocks.beyond_singles(), phi)]
-    proof = _assembled(prior, factor, prices, kept)
+    settled = blocks.beyond_singles()
+    kept = _settled(settled, phi)
     for _ in range(_ADDING):
-        failing = _failing(proof, phi, blocks.slope)
+        failing = _failing(kept, phi, prior, blocks)
         if not failing:
             break
-        kept.append(_settled(SetBlocks.of(failing, blocks.slope, blocks.scale), phi))
-        proof = _assembled(prior, factor, prices, kept)
-    return proof
-
-
-def _assembled(
-    prior: FloatArray, factor: FloatArray, prices: FloatArray, kept: list[_Kept]
-) -> SetProof:
-    sizes = np.concatenate([part[0] for part in kept])
-    tilts = np.concatenate([part[1] for part in kept])
-    excess = np.concatenate([part[2] for part in kept])
-    order = np.argsort(sizes)
+        kept = kept.joined(_settled(settled.between(failing), phi))
+    back = np.arange(len(prior)) if order is None else np.argsort(order)
     rows, columns = np.triu_indices(len(prior))
-    packed = excess[:, rows, columns].astype(np.float32)
+    packed = kept.excess[:, back[rows], back[columns]].astype(np.float32)
     every = np.arange(len(prior), dtype=np.int64)
-    return SetProof(every, prior, factor, prices, sizes[order], tilts[order], packed[order])
+    return SetProof(
+        every, prior[back], factor[back], prices[back], kept.sizes, kept.tilts[:, back], packed
+    )
 
 
 def _covering_singles(
@@ -63,40 +76,56 @@ def _covering_singles(
 
 
 def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
-    """Sizes, ν and E after a number of steps with Φ fixed; sizes without fault stop moving."""
+    """ν and E after a number of steps with Φ fixed; sizes without fault stop moving."""
     image = blocks.forward(phi * np.outer(blocks.scale, blocks.scale))
     best = np.full(len(blocks.sizes), np.inf)
     tilts, excess = blocks.plain(phi)
     for step in range(_FINISHING):
         left = image + blocks.settle(image)
         blocks.push(left)
-        if step % 5 == 4:
+        if step % _LOOK_EVERY == _LOOK_EVERY - 1:
             fresh_tilts, fresh_excess = blocks.plain(phi)
-            tops = np.linalg.eigvalsh(left - blocks.definite)[:, -1]
+            tops = blocks.folding.largest(left - blocks.definite)
             better = tops < best
             best[better] = tops[better]
             tilts[better], excess[better] = fresh_tilts[better], fresh_excess[better]
             if best.max() <= 0:
                 break
-    return blocks.sizes, tilts, excess
+    return _Kept(blocks.sizes, tilts, excess)
 
 
-def _failing(proof: SetProof, phi: FloatArray, slope: float) -> list[int]:
+def _failing(kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks) -> list[int]:
     """Sizes that need dearer prices than those looked after, the worst first, not all at once."""
-    n, kept = proof.size, set(proof.sizes.tolist())
-    least = 1 + slope * np.cumsum(np.sort(proof.prior))
-    sums = phi.sum(axis=1)
-    base = slope**2 * phi + np.diag(2 * slope * sums)
-    shortfall: dict[int, float] = {}
-    for d in range(2, n):
-        tilt, excess = proof.multipliers(d)
-        g = base + (tilt[:, None] + tilt) / 2 + excess
-        g[np.diag_indices(n)] += float(sums.sum()) / d - d * tilt
-        top = d * float(np.linalg.eigvalsh(g)[-1])
-        shortfall[d] = max(top, 0.0) / ((1 + slope * d / n) * least[d - 1])
-    allowed = max([shortfall[d] for d in kept if d in shortfall], default=0.0)
-    failing = sorted(
-        (d for d in shortfall if d not in kept and shortfall[d] > allowed),
-        key=lambda d: -shortfall[d],
+    n, slope = len(prior), blocks.slope
+    sizes = np.arange(2, n)
+    tops = np.concatenate(
+        [
+            _tops(kept, some, phi, blocks)
+            for some in np.array_split(sizes, max(n**3 // _BATCH, 1))
+            if len(some)
+        ]
     )
-    return failing[:: max(1, len(failing) // _ADDED_SIZES)][:_ADDED_SIZES]
+    least = 1 + slope * np.cumsum(np.sort(prior))
+    shortfall = np.maximum(sizes * tops, 0.0) / ((1 + slope * sizes / n) * least[sizes - 1])
+    own = np.isin(sizes, kept.sizes)
+    allowed = shortfall[own].max(initial=0.0)
+    failing = sizes[~own & (shortfall > allowed)]
+    worst = failing[np.argsort(-shortfall[failing - 2])]
+    return [int(d) for d in worst[:: max(1, len(worst) // _ADDED_SIZES)][:_ADDED_SIZES]]
+
+
+def _tops(kept: _Kept, sizes: IntArray, phi: FloatArray, blocks: SetBlocks) -> FloatArray:
+    """Largest eigenvalues of the matrices of these sizes, multipliers on lines between sizes."""
+    after = np.clip(np.searchsorted(kept.sizes, sizes), 0, len(kept.sizes) - 1)
+    before = np.maximum(np.searchsorted(kept.sizes, sizes) - 1, 0)
+    gap = kept.sizes[after] - kept.sizes[before]
+    share = np.where(gap > 0, (sizes - kept.sizes[before]) / np.maximum(gap, 1), 0.0)[:, None]
+    tilt = (1 - share) * kept.tilts[before] + share * kept.tilts[after]
+    r, sums, d = blocks.slope, phi.sum(axis=1), sizes[:, None]
+    g = (1 - share[..., None]) * kept.excess[before] + share[..., None] * kept.excess[after]
+    g += r * r * phi
+    g += tilt[:, :, None] / 2
+    g += tilt[:, None, :] / 2
+    cells = np.arange(len(phi))
+    g[:, cells, cells] += 2 * r * sums + float(sums.sum()) / d - d * tilt
+    return blocks.folding.largest(g)

@@ -12,6 +12,7 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.local.bounds.folding import folding_of
 from noisewright.local.bounds.joint_problem import JointProblem, Reports, Start
 from noisewright.local.bounds.set_blocks import SetBlocks
 from noisewright.local.bounds.set_completion import completed
@@ -32,7 +33,12 @@ class SetSearch:
     reports: Reports
 
     def __post_init__(self) -> None:
-        start = Start.of(self.gram, self.epsilon, self.reports)
+        self.order, self.folding = folding_of(self.gram)
+        self.gram = self.gram[np.ix_(self.order, self.order)]
+        prior = self.folding.averaged(self.reports.prior[self.order])
+        patterns = self.reports.patterns[:, self.order]
+        self.reports = Reports(patterns, self.reports.weights, prior)
+        start = Start.of(self.gram, self.epsilon, self.reports, self.folding)
         self.blocks = self._blocks()
         self.problem = JointProblem.of(start, self.blocks, self.reports.prior)
 
@@ -47,12 +53,14 @@ class SetSearch:
         shares = weights * even**2 / (mass * counts)
         diagonal = shares @ x
         scale = np.clip(np.sqrt(diagonal / diagonal.mean()), *_SCALES)
+        scale = self.folding.averaged(scale)
         sizes = _sizes(counts, weights * mass, n)
-        blocks = SetBlocks.of(sizes, slope, scale)
+        blocks = SetBlocks.of(sizes, slope, scale, self.folding)
         nearest = np.abs(np.log(counts)[:, None] - np.log(blocks.sizes)).argmin(axis=1)
         for block in range(len(blocks.sizes)):
             rows = x[nearest == block] / scale
-            blocks.duals[block] = (rows * shares[nearest == block, None]).T @ rows
+            moments = (rows * shares[nearest == block, None]).T @ rows
+            blocks.duals[block] = self.folding.averaged(moments)
         return blocks
 
     def proofs(self, rounds: int) -> Iterator[SetProof]:
@@ -60,7 +68,7 @@ class SetSearch:
         for shown in range(rounds):
             for _ in range(_FIRST_PROOF + shown * _LATER_PROOFS):
                 self.problem.step()
-            yield completed(self.problem.plain_phi, self.reports.prior, self.blocks)
+            yield completed(self.problem.plain_phi, self.reports.prior, self.blocks, self.order)
 
 
 def _sizes(counts: FloatArray, mass: FloatArray, n: int) -> list[int]:
