@@ -72,7 +72,7 @@ def test_directions_in_which_people_differ_little_get_less_noise():
     queries[:8] *= 100
     plan = nw.plan(queries, REPLACED, mechanism="hardt-talwar")
     assert len(plan.method.parts) > 1
-    one = turned_parts(queries.astype(np.int64), True, 1)[0]
+    one = turned_parts(queries.astype(np.int64), True)[0][0]
     single = BallMechanism((60,), (one.rows,), (1.0,), REPLACED)
     small = terms(workload(queries[8:]), (60,))
     assert single.accuracy(small).std.max() > 1.5 * plan.method.accuracy(small).std.max()

@@ -29,7 +29,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plan_by(name: str) -> CentralPlan:
-    for budget in ({"epsilon": 1.0}, {"rho": 0.5}):
+    replaced = {"epsilon": 1.0, "neighbours": "replace-one"}
+    for budget in ({"epsilon": 1.0}, {"rho": 0.5}, replaced):
         for text in ("prefix:4", "prefix:3*identity:2+identity:3*prefix:2"):
             with suppress(InvalidParameter):  # it does not apply; another of these will do
                 people = {"people": 1_000} if CENTRAL[name].biased else {}

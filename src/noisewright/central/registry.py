@@ -13,6 +13,7 @@ from noisewright.central.gaussian.shared import SHARED_BASIS
 from noisewright.central.geometry.hardt_talwar import HARDT_TALWAR
 from noisewright.central.geometry.k_norm_plan import K_NORM
 from noisewright.central.geometry.projection_plan import PROJECTION
+from noisewright.central.geometry.sketch_plan import COARSE_JL, JL
 from noisewright.central.laplace.laplace_strategy import LAPLACE_STRATEGY
 
 CENTRAL = {
@@ -27,6 +28,8 @@ CENTRAL = {
         K_NORM,
         HARDT_TALWAR,
         PROJECTION,
+        JL,
+        COARSE_JL,
         *BASELINES,
     )
 }

@@ -54,7 +54,7 @@ class AnswerSpace:
     def _product(self) -> Callable[[FloatArray], FloatArray]:
         """WᵀW times every row."""
         workload = self.workload
-        if workload.size <= _DENSE_CELLS:
+        if workload.size <= min(_DENSE_CELLS, 2 * workload.queries):
             gram = workload.gram().dense()
             return lambda x: np.asarray(x @ gram)
         return lambda x: np.asarray(workload.rmatvec(workload.matvec(x.T)).T)

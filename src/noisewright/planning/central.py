@@ -221,7 +221,7 @@ class CentralPlan(Shown):
 
     @cached_property
     def interval_accuracy(self) -> Accuracy:
-        """How wrong the unbiased answers are, around which intervals lie."""
+        """How wrong the linear answers are, around which intervals lie."""
         if isinstance(self.method, FittedMechanism):
             return self.method.inner.accuracy(self.terms)
         return self.accuracy
@@ -451,7 +451,7 @@ class CentralPlan(Shown):
         return {table: histogram_marginal(counts, table.attributes) for table in tables}
 
     def noisy(self, measurement: Measurement) -> FloatArray:
-        """Unbiased answers to the terms."""
+        """Linear answers to the terms: unbiased, or within the bias that their accuracy tells."""
         if self._impossible is None:
             inner = isinstance(self.method, FittedMechanism)
             own = measurement.parts[0] if inner else measurement
@@ -471,15 +471,22 @@ class CentralPlan(Shown):
         """Whether steps change answers, so that they need not be unbiased."""
         return bool(steps) or isinstance(self.method, FittedMechanism)
 
+    @property
+    def tells_unbiased(self) -> bool:
+        """Whether what is measured gives unbiased answers."""
+        return self.interval_accuracy.bias is None
+
     def unbiased(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says by itself."""
         return self._derived(self.noisy(measurement))
 
     def _derived(self, answers: FloatArray) -> Column:
-        """What unbiased answers to the terms say of all that is asked."""
-        std, widths = self.interval_accuracy.std, self.widths
+        """What linear answers to the terms say of all that is asked."""
+        accuracy, widths = self.interval_accuracy, self.widths
+        std = accuracy.std
         if not isinstance(self.workload, Questions) or self.workload.counts_only:
-            return Column.around(answers, std, widths.each(1), widths.all)
+            column = Column.around(answers, std, widths.each(1), widths.all)
+            return column if accuracy.bias is None else column.widened(accuracy.bias)
         ends = np.cumsum([term.queries for term in self.terms])[:-1]
         pairs = zip(np.split(answers, ends), np.split(std, ends), strict=True)
         parts = dict(zip((t.key for t in self.terms), (Noisy(*p) for p in pairs), strict=True))

@@ -468,6 +468,11 @@ class LocalPlan(Shown):
         changed = any(reading.non_negative or reading.shrink for reading in steps)
         return "consistent" in limits or changed
 
+    @property
+    def tells_unbiased(self) -> bool:
+        """Reports always give unbiased estimates."""
+        return True
+
     def unbiased(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
         """What collected reports say by themselves."""
         plain = [

@@ -59,6 +59,10 @@ class Releasing(Protocol):
     def changes(self, steps: Any) -> bool:
         """Whether steps change answers, so that they need not be unbiased."""
 
+    @property
+    def tells_unbiased(self) -> bool:
+        """Whether what is measured gives unbiased answers."""
+
     def unbiased(self, measurement: Any, steps: Any) -> Column:
         """What a measurement says by itself."""
 
@@ -174,13 +178,17 @@ class Release:
             self.plan.unbiased(self.measurement, self.steps) if self.is_changed else self.intervals
         )
 
+    @property
+    def beside(self) -> Column | None:
+        """Unbiased answers, where the release's own are others and such were measured."""
+        return self.unbiased if self.is_changed and self.plan.tells_unbiased else None
+
     def to_arrow(self) -> pa.Table:
         """The answers as an Arrow table: one row per answer, one typed column per attribute.
 
         Where answers were changed after the noise, the unbiased ones stand beside them.
         """
-        unbiased = self.unbiased if self.is_changed else None
-        return tidy(self.tables, self.labels, self.plan.domain, self.intervals, unbiased)
+        return tidy(self.tables, self.labels, self.plan.domain, self.intervals, self.beside)
 
     def table(self, name: str) -> AnswerTable:
         """One table of the release by its name: `age × sex`, also as `sex*age`."""
@@ -188,7 +196,7 @@ class Release:
         start = sum(table.queries for table in self.tables[:number])
         chosen = self.tables[number]
         rows = slice(start, start + chosen.queries)
-        unbiased = self.unbiased.part(rows) if self.is_changed else None
+        unbiased = None if self.beside is None else self.beside.part(rows)
         column, labels = self.intervals.part(rows), self.labels[rows]
         arrow = tidy([chosen], labels, self.plan.domain, column, unbiased)
         return AnswerTable(chosen.name, arrow, chosen.axes)

@@ -40,7 +40,8 @@ def statement(release: Release) -> dict[str, Any]:
         "noise_unit": "grid steps of the integers that are measured",
         "adaptivity": adaptivity(release.ledger) + (_TOLD if "open" in record else ""),
         "post_processing": steps,
-        "unbiased": not any(step.get("non_negative") or step.get("integer") for step in steps),
+        "unbiased": not plan.changes(())
+        and not any(step.get("non_negative") or step.get("integer") for step in steps),
         "ledger": UNRECORDED if release.ledger is None else release.ledger.to_dict(),
         "versions": {"noisewright": __version__, "numpy": np.__version__},
     }

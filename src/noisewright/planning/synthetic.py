@@ -178,6 +178,10 @@ def to_mbi(release: Release) -> list[Any]:
         raise InvalidParameter(
             "mbi", None, "is not installed", "pip install private-pgm, which provides it"
         ) from None
+    if not plan.tells_unbiased:
+        raise InvalidParameter(
+            "release", plan.mechanism, "measured no unbiased tables", "plan by another mechanism"
+        )
     column, names = release.unbiased, plan.domain.names
     ends = np.cumsum([term.queries for term in plan.terms])[:-1]
     pieces = zip(

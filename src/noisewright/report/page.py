@@ -89,7 +89,7 @@ def page(release: Release, truth: FloatArray | None = None, title: str = "Privat
         error=ERRORS.get(known.get("error", ""), "in its own sense"),
         sections=sections,
         unsure=any(getattr(each, "unsure", False) for s in sections for each in s.drawings),
-        changed=release.is_changed,
+        changed=release.beside is not None,
         truth=None if truth is None else _against(release, truth),
         steps=[_step(step) for step in known["statement"]["post_processing"]],
         provenance=provenance(known),
@@ -175,7 +175,7 @@ def _error(table: ReleasedTable, column: Column) -> str:
 
 def _rows(release: Release, part: slice) -> list[Row]:
     column = release.intervals.part(part)
-    plain = release.unbiased.part(part) if release.is_changed else column
+    plain = column if release.beside is None else release.beside.part(part)
     values = zip(
         release.labels[part], column.answers, column.std, *column.each, plain.answers, plain.std,
         strict=True,
@@ -186,7 +186,7 @@ def _rows(release: Release, part: slice) -> list[Row]:
             answer=figure(answer),
             std="" if std != std else figure(std),
             ends="" if low != low else f"{figure(low)} … {figure(high)}",
-            unbiased=f"{figure(unbiased)} ± {figure(beside)}" if release.is_changed else "",
+            unbiased=f"{figure(unbiased)} ± {figure(beside)}" if release.beside else "",
         )
         for label, answer, std, low, high, unbiased, beside in values
     ]

@@ -52,6 +52,11 @@ class Column:
         ends = [(answers - width * std, answers + width * std) for width in (each, all_)]
         return cls(answers, std, *ends)
 
+    def widened(self, bias: FloatArray) -> Column:
+        """The same for answers that are off by as much as this on average."""
+        ends = [(low - bias, high + bias) for low, high in (self.each, self.all)]
+        return Column(self.answers, np.hypot(self.std, bias), *ends)
+
     def part(self, rows: slice) -> Column:
         """Some of the rows."""
         pieces = [values[rows] for values in (self.answers, self.std, *self.each, *self.all)]

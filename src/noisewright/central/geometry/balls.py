@@ -16,6 +16,7 @@ from math import isfinite, prod
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.central.mechanism import (
     Counts,
@@ -175,20 +176,35 @@ class BallMechanism:
 
     def reading(self, asked: Sequence[Term]) -> tuple[FloatArray, FloatArray]:
         """Weights of the number of people and of noisy rows, in units of their noise."""
-        design, inverse, noise = self._design
-        wanted = np.vstack([self._over_cells(term) for term in asked])
-        means = wanted.mean(axis=1) if self._replaced else np.zeros(len(wanted))
-        weights = (wanted - means[:, None]) @ design.T @ inverse
-        missed = np.abs(wanted - means[:, None] - weights @ design).max(initial=0.0)
-        if missed > _EXACT * max(float(np.abs(wanted).max(initial=0.0)), 1e-300):
+        wanted = self._over_cells(asked)
+        weights, told = self._exact_weights(wanted)
+        if not told.all():
             raise OutOfReach("the rows measured do not tell all that is asked; plan for it")
-        rows = np.vstack(self.parts)
-        people = means - (weights / noise) @ rows.mean(axis=1) if self._replaced else means
-        return np.asarray(people), np.asarray(weights)
+        return self._middles(wanted, weights)[0], weights
 
-    def _over_cells(self, term: Term) -> FloatArray:
-        whole = OnAttributes(self.sizes, term.attributes, term.inner)
-        return np.asarray(term.weight * whole.dense())
+    def _exact_weights(self, wanted: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Weights of least error for every row wanted, and whether they tell it without bias."""
+        design, inverse, _ = self._design
+        free = wanted.mean(axis=1, keepdims=True) if self._replaced else 0.0
+        weights = (wanted - free) @ design.T @ inverse
+        missed = np.abs(wanted - free - weights @ design).max(axis=1, initial=0.0)
+        return weights, missed <= _EXACT * max(float(np.abs(wanted).max(initial=0.0)), 1e-300)
+
+    def _middles(self, wanted: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Middle of what weighed rows leave of every row wanted, over cells, and how far it goes.
+
+        The number of people makes up for the middle where it is public, and for nothing else.
+        """
+        if not self._replaced:
+            return np.zeros(len(wanted)), np.zeros(len(wanted))
+        left = wanted - (weights / self._design[2]) @ np.vstack(self.parts)
+        low, high = left.min(axis=1), left.max(axis=1)
+        return np.asarray((low + high) / 2), np.asarray((high - low) / 2)
+
+    def _over_cells(self, asked: Sequence[Term]) -> FloatArray:
+        rows = [OnAttributes(self.sizes, term.attributes, term.inner).dense() for term in asked]
+        pairs = zip(asked, rows, strict=True)
+        return np.vstack([term.weight * own for term, own in pairs])
 
     def answer(self, measurement: Measurement, asked: Sequence[Term]) -> FloatArray:
         of_people, weights = self.reading(asked)
@@ -213,12 +229,16 @@ class BallMechanism:
         ]
         return {"shares": list(self.shares), "parts": parts}
 
-    def packed(self, arrays: dict[str, Values]) -> StoredBalls:
+    def packed(self, arrays: dict[str, Values]) -> StoredMechanism:
+        return StoredBalls(self._named(arrays), [*self.shares])
+
+    def _named(self, arrays: dict[str, Values]) -> list[str]:
+        """The names under which the rows of every part are kept."""
         names = []
         for number, rows in enumerate(self.parts):
             names.append(f"rows.{number}")
             arrays[names[-1]] = rows
-        return StoredBalls(names, [*self.shares])
+        return names
 
 
 class StoredBalls(StoredMechanism, frozen=True, tag="balls"):

@@ -20,9 +20,11 @@ from noisewright.central.blocks.block_mechanism import StoredBlocks
 from noisewright.central.carry.carry_mechanism import StoredCarry
 from noisewright.central.geometry.balls import StoredBalls
 from noisewright.central.geometry.k_norm import StoredKNorm
+from noisewright.central.geometry.sketch import SketchMechanism, StoredSketch
 from noisewright.central.mechanism import (
     Counts,
     Given,
+    Integers,
     Measurement,
     Mechanism,
     StoredMechanism,
@@ -35,14 +37,14 @@ from noisewright.estimate.projection import AnswerSpace, Possible
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
-from noisewright.workload import Identity, Workload
+from noisewright.workload import Identity, Workload, workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import COUNT, Measure
 from noisewright.workload.stored import decode_workload, encode_workload
 from noisewright.workload.structure import Term, terms
 from noisewright.workload.tensor import sum_out
 
-StoredInner = StoredBalls | StoredBlocks | StoredCarry | StoredKNorm
+StoredInner = StoredBalls | StoredBlocks | StoredCarry | StoredKNorm | StoredSketch
 Space = Literal["cells", "answers"]
 
 MOST_CELLS = 2**18
@@ -51,6 +53,7 @@ MOST_CELLS = 2**18
 _DRAWS = 4, 40  # of noise, at each public histogram: at least, at most
 _DRAWN_CELLS = 2**14
 _CLOSE = 0.05  # of the noise's size: nearer than this, a fit is not improved
+_SUPPORT = "support"
 _WIDE = 4.0  # times the declared people: as many as a histogram may hold where they are protected
 
 
@@ -58,7 +61,8 @@ _WIDE = 4.0  # times the declared people: as many as a histogram may hold where 
 class FittedMechanism:
     """The measurement of `inner`, answered by the possible histogram nearest to it.
 
-    Nearest in the counts of all cells, or in the answers to `workload`.
+    Nearest in the counts of all cells, or in the answers to `workload`. Where `support` names
+    cells, the histogram holds people in these alone.
     """
 
     inner: Mechanism
@@ -66,6 +70,7 @@ class FittedMechanism:
     sizes: tuple[int, ...]
     space: Space
     given: Given
+    support: Integers | None = None
 
     def __post_init__(self) -> None:
         if prod(self.sizes) > MOST_CELLS or self.workload.size != prod(self.sizes):
@@ -75,6 +80,13 @@ class FittedMechanism:
         for histogram in self.given.histograms:
             if histogram.shape != (self.workload.size,):
                 raise InvalidParameter("public", histogram.shape, "must have a share per cell")
+        if self.support is not None:
+            own = self.support
+            ordered = own.ndim == 1 and own.dtype == np.int64 and (np.diff(own) > 0).all()
+            if not ordered or not len(own) or own[0] < 0 or own[-1] >= self.workload.size:
+                raise InvalidParameter("support", own.shape, "must name cells, each once in order")
+            if self.space != "answers":
+                raise InvalidParameter("space", self.space, "must be answers for few cells")
 
     # --- as measured ----------------------------------------------------------------------------
 
@@ -128,6 +140,10 @@ class FittedMechanism:
 
     # --- the histogram --------------------------------------------------------------------------
 
+    @property
+    def _sketched(self) -> bool:
+        return isinstance(self.inner, SketchMechanism)
+
     @cached_property
     def _fitted_to(self) -> list[Term]:
         if self.space == "answers":
@@ -151,14 +167,21 @@ class FittedMechanism:
 
     @cached_property
     def _answer_space(self) -> AnswerSpace:
-        return AnswerSpace(self.workload)
+        if self.support is None:
+            return AnswerSpace(self.workload)
+        return AnswerSpace(workload(self.workload.dense()[:, self.support]))
 
     def _fit(self, noisy: FloatArray, people: float) -> FloatArray:
         """The nearest histogram to every row."""
         possible = self._possible(people)
         if self.space == "cells":
             return possible.nearest(noisy)
-        return self._answer_space.nearest(noisy, possible, _CLOSE * self._noise)[0]
+        nearest = self._answer_space.nearest(noisy, possible, _CLOSE * self._noise)[0]
+        if self.support is None:
+            return nearest
+        result = np.zeros((len(noisy), self.workload.size))
+        result[:, self.support] = nearest
+        return result
 
     def histogram(self, measurement: Measurement) -> FloatArray:
         """The possible histogram nearest to what was measured."""
@@ -197,13 +220,17 @@ class FittedMechanism:
         """What these draws fall short of the noise's known size: most of a forecast's own error."""
         if self.space == "cells":
             noise = self._answers(noise, asked)
-        if noise.shape[1] != len(unbiased.variance):
-            return 1.0  # questions asked later: their noise is not among what was drawn
+        if self._sketched or noise.shape[1] != len(unbiased.variance):
+            return 1.0  # asked later, or not all of it noise: what was drawn does not tell
         drawn = float((noise**2).mean())
         return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
 
     def record(self) -> dict[str, Any]:
-        fit = {"space": self.space, "people": self.given.people}
+        fit: dict[str, Any] = {"space": self.space, "people": self.given.people}
+        if self._sketched:
+            fit["sketch"] = self.workload.queries
+        if self.support is not None:
+            fit["net"] = len(self.support)
         return {"projection": fit, **self.inner.record()}
 
     def packed(self, arrays: dict[str, Values]) -> StoredFit:
@@ -215,7 +242,10 @@ class FittedMechanism:
             public.append(f"public.{number}")
             arrays[public[-1]] = histogram
         asked = encode_workload(self.workload, arrays)
-        return StoredFit(inner, asked, self.space, self.given.people, public)
+        if self.support is not None:
+            arrays[_SUPPORT] = self.support
+        held = self.support is not None
+        return StoredFit(inner, asked, self.space, self.given.people, public, held)
 
 
 class StoredFit(StoredMechanism, frozen=True, tag="projection"):
@@ -226,6 +256,7 @@ class StoredFit(StoredMechanism, frozen=True, tag="projection"):
     space: Space
     people: int
     public: list[str]
+    supported: bool = False
 
     def unpacked(
         self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
@@ -234,7 +265,8 @@ class StoredFit(StoredMechanism, frozen=True, tag="projection"):
         inner = self.inner.unpacked(arrays, privacy, sizes)
         given = Given(self.people, tuple(arrays[name] for name in self.public))
         asked = decode_workload(self.workload, arrays)
-        return FittedMechanism(inner, asked, sizes, self.space, given)
+        support = arrays[_SUPPORT] if self.supported else None
+        return FittedMechanism(inner, asked, sizes, self.space, given, support)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,6 @@ exact sampler is known; the balls around them are what is drawn, and their error
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +27,8 @@ from noisewright.central.problem import (
     Proposal,
     refuses_laplace,
 )
+from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray
-from noisewright.workload.tensor import mean_error
 
 _MOST_CELLS = 2**14
 _MOST_QUERIES = 512
@@ -51,60 +50,54 @@ class Part:
     """Directions among the queries, stretched and rounded to whole numbers, over the cells."""
 
     rows: Integers
-    stretch: float
+    root: float
+    """The cube root of its squared error at ε = 1, (d + 1)·d·r² for a radius of r in answers."""
 
     @classmethod
-    def along(cls, directions: FloatArray, matrix: Integers) -> Part:
+    def along(cls, directions: FloatArray, matrix: Integers, replaced: bool) -> Part:
         """Rows along these directions (columns of unit length) of the queries."""
-        largest = max(1.0, float(np.abs(directions.T @ matrix).max()))
+        columns = matrix.astype(np.float64)  # whole numbers far below 2^53: products are exact
+        largest = max(1.0, float(np.abs(directions.T @ columns).max()))
         stretch = min(_TURNED / float(np.abs(directions).max()), LARGEST_ENTRY / (2 * largest))
-        turned = np.rint(directions.T * stretch).astype(np.int64)
-        return cls(np.asarray(turned @ matrix), stretch)
+        rows = (np.rint(directions.T * stretch) @ columns).astype(np.int64)
+        d, reach = len(rows), reach_square(rows, replaced)
+        return cls(rows, float((d + 1) * d * reach / stretch**2) ** (1 / 3))
 
 
-def turned_parts(matrix: Integers, replaced: bool, levels: int) -> list[Part]:
-    """Whole-number combinations of the queries along their directions, halved so many times."""
+def turned_parts(matrix: Integers, replaced: bool) -> list[list[Part]]:
+    """Whole-number combinations of the queries along their directions: in one part, two, and more.
+
+    The half of least variation is a part of its own, and the rest is halved again.
+    """
     columns = matrix.astype(np.float64)
     if replaced:
         columns = columns - columns.mean(axis=1, keepdims=True)
     values, vectors = np.linalg.eigh(columns @ columns.T)
     left = vectors[:, values > _SAME * values[-1]]  # directions of least variation first
-    parts = []
-    for _ in range(levels - 1):
-        if left.shape[1] < 2:
-            break
+    parts: list[Part] = []
+    result = [[Part.along(left, matrix, replaced)]]
+    while left.shape[1] > 1:
         half = left.shape[1] // 2
-        parts.append(Part.along(left[:, :half], matrix))
+        parts.append(Part.along(left[:, :half], matrix, replaced))
         left = left[:, half:]
-    return [*parts, Part.along(left, matrix)]
-
-
-def best_shares(parts: Sequence[Part], replaced: bool) -> tuple[float, ...]:
-    """ε ∝ ((d + 1)·d·r²)^(1/3), r in answers: a ball of radius r has E‖U‖² = r²·d/(d + 2)."""
-    roots = []
-    for part in parts:
-        d, reach = len(part.rows), reach_square(part.rows, replaced)
-        roots.append(((d + 1) * d * reach / part.stretch**2) ** (1 / 3))
-    return tuple(root / sum(roots) for root in roots)
-
-
-def ball_parts(problem: CentralProblem, matrix: Integers) -> list[tuple[float, int, BallMechanism]]:
-    """One ball, and balls of two parts and more, with their errors."""
-    replaced = problem.neighbours == "replace-one"
-    result = []
-    for levels in range(1, 2 + int(np.log2(max(1, len(matrix))))):
-        parts = turned_parts(matrix, replaced, levels)
-        if len(parts) < levels:
-            break
-        shares = best_shares(parts, replaced)
-        rows = tuple(part.rows for part in parts)
-        mechanism = BallMechanism(problem.sizes, rows, shares, problem.privacy)
-        error = mean_error(mechanism.accuracy(problem.terms).error, problem.norm)
-        result.append((error, levels, mechanism))
+        result.append([*parts, Part.along(left, matrix, replaced)])
     return result
 
 
-def _refuses(problem: CentralProblem) -> str | None:
+def best_balls(sizes: tuple[int, ...], privacy: Privacy, matrix: Integers) -> BallMechanism:
+    """Balls around the rows of a matrix, in as many parts as make their errors least.
+
+    ε ∝ the cube root of what a part costs, whose sum over parts, cubed, is the whole error.
+    """
+    options = turned_parts(matrix, privacy.neighbours == "replace-one")
+    parts = min(options, key=lambda option: sum(part.root for part in option))
+    whole = sum(part.root for part in parts)
+    shares = tuple(part.root / whole for part in parts)
+    return BallMechanism(sizes, tuple(part.rows for part in parts), shares, privacy)
+
+
+def refuses_balls(problem: CentralProblem) -> str | None:
+    """Why no balls are drawn around whole-number combinations of the queries, or None."""
     if refuses_laplace(problem):
         return "ball noise is for pure privacy; leave delta and rho out"
     # A part of the budget must still be one that noise is drawn for.
@@ -122,7 +115,8 @@ def _refuses(problem: CentralProblem) -> str | None:
 def _plan(problem: CentralProblem) -> Proposal:
     matrix = problem.once(whole_queries)
     assert matrix is not None
-    _, levels, mechanism = min(ball_parts(problem, matrix), key=lambda option: option[:2])
+    mechanism = best_balls(problem.sizes, problem.privacy, matrix)
+    levels = len(mechanism.parts)
     status = "one ball" if levels == 1 else f"balls of {levels} parts, by how much people differ"
     return Proposal(mechanism, None, None, "none", status, problem.neighbours)
 
@@ -130,7 +124,7 @@ def _plan(problem: CentralProblem) -> Proposal:
 HARDT_TALWAR = CentralMechanism(
     "hardt-talwar",
     "pure privacy: noise in the shape of balls, by directions in which people differ",
-    _refuses,
+    refuses_balls,
     _plan,
     slow=lambda problem: problem.workload.size * problem.workload.queries > _QUICK_ENTRIES,
 )

@@ -22,6 +22,7 @@ from noisewright.workload.base import FloatArray
 
 _MOST_ENTRIES = 2**24
 _MOST_PACKED = 4096
+_ROUNDING = 1e-12  # of squared lengths: nearer columns are the same
 _LESS = 1 - 1e-9  # far above the rounding of distances
 
 
@@ -66,7 +67,7 @@ def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
     if workload.size * workload.queries > _MOST_ENTRIES:
         return None
     steps = 1 if problem.neighbours == "replace-one" else 2
-    order, distances = _farthest_first(_columns(workload, np.arange(workload.size)))
+    order, distances = farthest_first(_columns(workload, np.arange(workload.size)))
     best: tuple[float, int, int] = (0.0, 0, 0)
     for count in {2**j for j in range(1, 13)} | {len(order)}:
         if count > len(order):
@@ -80,18 +81,27 @@ def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
     return packing, packing.bound(workload, epsilon, steps)
 
 
-def _farthest_first(columns: FloatArray) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Columns in an order in which each is farthest from all before it, and how far that is."""
-    nearest = ((columns - columns[0]) ** 2).sum(axis=1)
+def farthest_first(
+    columns: FloatArray, distance: float = 0.0
+) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    """Columns in an order in which each is farthest from all before it, and how far that is.
+
+    It ends where no column is farther than `distance` from all in it.
+    """
+    squares = (columns**2).sum(axis=1)
+    nothing = _ROUNDING * float(squares.max(initial=0.0))
     order, distances = [0], [np.inf]
+    nearest = np.full(len(columns), np.inf)
     for _ in range(min(len(columns), _MOST_PACKED) - 1):
+        last = order[-1]
+        apart = squares + squares[last] - 2 * (columns @ columns[last])
+        nearest = np.minimum(nearest, apart)
+        nearest[last] = 0.0
         following = int(np.argmax(nearest))
-        if nearest[following] <= 0:
+        if nearest[following] <= max(nothing, distance**2):
             break
         order.append(following)
         distances.append(sqrt(nearest[following]))
-        apart = ((columns - columns[following]) ** 2).sum(axis=1)
-        nearest = np.minimum(nearest, apart)
     return np.array(order), np.minimum.accumulate(np.array(distances))
 
 
