@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import noisewright
+import noisewright as nw
 from noisewright.central.registry import CENTRAL
 from noisewright.cli import COMMANDS, main
+from noisewright.collect.campaign import Terms
+from noisewright.container import Header
+from noisewright.demo.people import domain as people_domain
 from noisewright.local.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "docs/tutorial.md",
-    ROOT / "docs/how-to/before.md",
-    ROOT / "docs/how-to/keep.md",
-    ROOT / "docs/how-to/ledger.md",
-    ROOT / "docs/how-to/collect.md",
-    ROOT / "docs/how-to/learn.md",
-    ROOT / "docs/how-to/local.md",
-    ROOT / "docs/how-to/notebook.md",
-    ROOT / "docs/how-to/matrices.md",
-    ROOT / "docs/how-to/release.md",
-    ROOT / "docs/how-to/streams.md",
-    ROOT / "docs/how-to/values.md",
-]
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Each page is run alone, in an empty folder, so that a reader may begin with any of them.
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    if BLOCK.search(page.read_text(encoding="utf-8"))
+]
 
 
 def text(path: str) -> str:
@@ -89,25 +92,96 @@ def test_every_local_mechanism_is_described_as_the_registry_does() -> None:
     assert list(described("Without a curator").items()) == list(entries.items())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     ran = 0
-    for kind, body in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if kind == "python":
-            exec(compile(body, page.name, "exec"), names)
-            ran += 1
-            continue
-        for line in re.findall(r"^\$ noisewright (.*)$", body, re.MULTILINE):
-            result = CliRunner().invoke(main, shlex.split(line, comments=True))
-            assert result.exit_code == 0, (line, result.output)
-            ran += 1
+    with ExitStack() as servers:
+        for kind, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+            if kind == "python":
+                exec(compile(body, page.name, "exec"), names)
+                ran += 1
+                continue
+            for line in re.findall(r"^\$ noisewright (.*)$", body, re.MULTILINE):
+                words = shlex.split(line, comments=True)
+                if words[-1] == "&":
+                    servers.enter_context(_background(words[:-1]))
+                else:
+                    result = CliRunner().invoke(main, words)
+                    assert result.exit_code == 0, (line, result.output)
+                ran += 1
     assert ran > 0
 
 
+@contextmanager
+def _background(words: list[str]) -> Iterator[None]:
+    """A command that goes on while the page does: it is up once its port answers."""
+    port = int(words[words.index("--port") + 1])
+    process = subprocess.Popen([sys.executable, "-m", "noisewright", *words])
+    try:
+        for _ in range(600):
+            assert process.poll() is None, words
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.1)
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SETTINGS = [
+    (f"{page.relative_to(ROOT)}-{k}", block)
+    for page in sorted(ROOT.glob("docs/**/*.md"))
+    for k, block in enumerate(YAML.findall(page.read_text(encoding="utf-8")))
+]
+
+
+@pytest.mark.parametrize("block", [b for _, b in SETTINGS], ids=[name for name, _ in SETTINGS])
+def test_every_file_that_a_page_shows_is_read(block: str) -> None:
+    """A schema, questions over the people of the demonstration, or the terms of a campaign."""
+    content = yaml.safe_load(block)
+    if "attributes" in content:
+        assert nw.Domain.from_yaml(block).attributes
+    elif "queries" in content:
+        assert nw.Workload.from_spec(block, people_domain()).queries
+    else:
+        assert Terms.read({"name": "shown", **content}).title
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names of a page's headings, as the site and GitHub write them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", heading.lower()).strip() for heading in headings]
+    return {re.sub(r"\s", "-", heading) for heading in plain}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), (page.name, target)
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
+        for target, part in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text("utf-8")):
+            if "://" in target:
+                continue
+            place = page.parent / target if target else page
+            assert place.exists(), (page.name, target)
+            assert not part or part in _anchors(place), (page.name, target, part)
+
+
+def _kinds(header: type[Header]) -> Iterator[str]:
+    if not header.__subclasses__():
+        yield str(header.__struct_config__.tag)
+    for kind in header.__subclasses__():
+        yield from _kinds(kind)
+
+
+def test_every_kind_of_file_is_documented() -> None:
+    for rooms in ("planning", "learn", "local"):
+        for path in (ROOT / "src/noisewright" / rooms).rglob("*.py"):
+            if "Header" in path.read_text("utf-8") or "Kept" in path.read_text("utf-8"):
+                parts = path.relative_to(ROOT / "src").with_suffix("").parts
+                importlib.import_module(".".join(parts))
+    kinds = set(_kinds(Header))
+    assert {"central-plan", "aggregate", "selection"} <= kinds
+    page = text("docs/reference/files.md")
+    assert {kind for kind in kinds if f"`{kind}`" not in page} == set()

@@ -110,7 +110,7 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
 @click.argument("reports", nargs=-1, required=True, type=FILE)
 @click.option(
     "-o", "--output", type=FILE,
-    help="Answers: CSV, or Parquet by suffix. What they rest on goes beside it in .meta.json.",
+    help="Answers: CSV, Parquet or .nwr by suffix. What they rest on goes beside it in .meta.json.",
 )  # fmt: skip
 @click.option(
     "--aggregate", type=FILE,
