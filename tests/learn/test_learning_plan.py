@@ -258,7 +258,7 @@ def test_classes_too_large_for_a_tolerance_are_planned_exactly(
     task: str, loss: bool, monkeypatch: pytest.MonkeyPatch, plans: dict[str, LearningPlan]
 ) -> None:
     """The same promises, from a few more people than the best tolerance takes."""
-    monkeypatch.setattr("noisewright.learn.make._TOLERANT", 0)
+    monkeypatch.setattr("noisewright.learn.make.quickly_searched", lambda shape: False)
     plan = nw.learn.plan("thresholds:8", PRIVACY, task=task, alpha=0.2, loss=loss)
     if isinstance(plan, AgnosticPlan):
         assert plan.tails.bias.max() < 1e-9

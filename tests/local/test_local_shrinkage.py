@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import noisewright as nw
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter
+from noisewright.local.analysis.affine_bound import affine_bound
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.shrinkage import minimax_affine
 from noisewright.local.histogram.sets import RandomizedResponse
@@ -59,6 +60,25 @@ def test_no_affine_estimate_has_a_smaller_worst_error(kind: str) -> None:
     assert shrunk.lower_bound == pytest.approx(risk, rel=1e-5)
     assert shrunk.gap <= 2e-3
     assert shrunk.value < shrunk.unbiased
+
+
+def test_the_bound_is_worked_out_from_any_prior_and_no_estimate_is_below_it() -> None:
+    """Random priors and affine estimates, whose errors are added up from their definition."""
+    rng = np.random.default_rng(0)
+    strategy, gram, people = RandomizedResponse(3, 1.0), table_gram(WORKLOAD).dense(), 4
+    q, w = strategy.dense(), WORKLOAD.dense()
+    best = minimax_affine(strategy, table_gram(WORKLOAD), people, 1e-6)
+    for _ in range(200):
+        prior = rng.dirichlet(np.ones(3))
+        bound = affine_bound(strategy, gram, people, prior)
+        assert bound <= best.value * (1 + 1e-9)
+        estimate = np.linalg.inv(q) * rng.uniform(0, 1.2) + rng.normal(0, 0.1, (3, 3))
+        mean = estimate @ q
+        away = people * (w @ (mean - np.eye(3)))
+        spread = (w @ estimate) ** 2 @ q - (w @ mean) ** 2
+        worst = ((away**2).sum(axis=0) + people * spread.sum(axis=0)).max()
+        assert bound <= worst * (1 + 1e-9)
+        assert best.lower_bound <= worst * (1 + 1e-9)
 
 
 WORKLOAD_5 = nw.workload("prefix:5").dense()
@@ -117,3 +137,19 @@ def test_the_command_shrinks(tmp_path) -> None:  # type: ignore[no-untyped-def]
     command = ["estimate", str(tmp_path / "p.nw"), str(tmp_path / "r.agg"), "--shrink"]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
+
+
+def test_a_rehearsal_compares_kinds_of_answers_and_holds_intervals() -> None:
+    """80 people in one of 8 cells, 60 runs; 95 % of 480 answers, below 0.9 has chance 1e-6."""
+    plan = nw.plan("identity:8", PRIVACY, model="local", mechanism="subset-selection")
+    told = plan.rehearse(np.eye(8, dtype=int)[2] * 80, runs=60, rng=np.random.default_rng(0))
+    shrunk = plan.shrinkage(80)
+    assert told.rmse["shrunk"] == pytest.approx(np.sqrt(shrunk.errors[2] / 8), rel=0.15)
+    assert told.rmse["unbiased"] == pytest.approx(np.sqrt(shrunk.unbiased / 8), rel=0.15)
+    assert told.rmse["non_negative"] < told.rmse["shrunk"] < told.rmse["unbiased"]
+    assert min(told.coverage.values()) > 0.9
+    again = plan.rehearse(np.eye(8, dtype=int)[2] * 80, runs=60, rng=np.random.default_rng(0))
+    assert again == told
+    for bad in ([1, 2], np.full(8, 0.5), -np.ones(8, dtype=int), np.zeros(8, dtype=int)):
+        with pytest.raises(InvalidParameter, match="histogram="):
+            plan.rehearse(bad, rng=np.random.default_rng(0))

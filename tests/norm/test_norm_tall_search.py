@@ -46,6 +46,14 @@ def test_penalties_agree_with_the_other_search(text: str, alpha: float) -> None:
     assert search.lower >= 0.98 * plain.value
 
 
+def test_boxes_of_one_matrix_are_its_factorization() -> None:
+    matrix = np.random.default_rng(0).normal(size=(900, 12))
+    near, exact = nw.approximate_norm(matrix, 0.0, tolerance=1e-3), nw.factorize(matrix, np.inf)
+    assert near.value == pytest.approx(exact.value, rel=1e-3)
+    assert near.lower_bound <= exact.value
+    assert near.gap <= 1e-3
+
+
 @pytest.mark.parametrize("shift", [False, True])
 def test_all_intervals_of_64_points_are_certified(shift: bool) -> None:
     """2,080 rows as a plain matrix, of which nobody knows that they are intervals."""

@@ -17,7 +17,7 @@ from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_a
 from noisewright.local.approximate.max_error import plan_answers
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.norm.approximate import approximate_norm
-from noisewright.norm.boxes import BoxedNorm
+from noisewright.norm.boxes import BoxedNorm, quickly_searched
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.rounding import probability
@@ -26,9 +26,6 @@ from noisewright.workload.base import FloatArray
 TASKS = ("agnostic", "realizable", "refute", "refute-realizable")
 _SHARES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75)
 """Of the largest tolerance of penalties, what is tried."""
-
-_TOLERANT = 600
-"""Rows and columns together up to which a tolerance is sought."""
 
 _SEARCH_GAP, _FINAL_GAP = 2e-2, 2e-3
 
@@ -91,12 +88,12 @@ def _agnostic(given: ConceptClass, loss: bool, **known: float) -> AgnosticPlan:
 
 
 def _answers(matrix: FloatArray, epsilon: float, alpha: float, beta: float) -> LinearAnswers:
-    """Within the best tolerance of the matrix; of large ones the matrix itself, exactly.
+    """Within the best tolerance of the matrix; of large squares the matrix itself, exactly.
 
-    A tolerance takes an eigenproblem of rows and columns together a step, the exact factorization
-    one of the columns alone.
+    A tolerance takes an eigenproblem of rows and columns together a step there, the exact
+    factorization one of the columns alone.
     """
-    if sum(matrix.shape) > _TOLERANT:
+    if not quickly_searched(matrix.shape):
         columns = factorize(matrix, inf, tolerance=_FINAL_GAP).strategy.dense()
         return fitted_answers(matrix, columns, epsilon, signed=True)
     answers = plan_answers(matrix, epsilon, alpha, beta, signed=True)
@@ -108,7 +105,7 @@ def common_part(given: ConceptClass, entrywise: float) -> FloatArray:
 
     Transposed it is γ̂2, the norm with a free shift of every row.
     """
-    if given.count + given.size > _TOLERANT:
+    if not quickly_searched((given.size, given.count)):
         mean = given.matrix.mean(axis=0)
         better = _size(given.matrix - mean) < _size(given.matrix)
         return mean if better else np.zeros(given.size)
@@ -128,7 +125,7 @@ def _penalties(
     People grow with (η(C, a)/(α(1 + a) − 2a))².
     """
     largest = alpha / (2 - alpha)
-    if given.count + 2 * given.size > _TOLERANT:  # η hardly falls, and each solution takes long
+    if not quickly_searched((given.count, 2 * given.size)):  # η hardly falls, and each takes long
         return _estimated(eta(given, _SHARES[0] * largest, tolerance=_SEARCH_GAP), epsilon)
     costs: dict[float, float] = {}
     for share in _SHARES:

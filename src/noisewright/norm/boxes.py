@@ -138,6 +138,13 @@ def search_box(box: Box, tolerance: float, iterations: int) -> tuple[Pair, int]:
     return replace(best, approximation=best.approximation * scale, shifts=shifts), steps
 
 
+def quickly_searched(shape: tuple[int, int]) -> bool:
+    """Whether a box of this shape takes a minute rather than an hour."""
+    rows, columns = shape
+    tall = _many_rows(shape) and columns <= WIDEST // 2 and rows * columns <= MOST_ENTRIES
+    return rows + columns <= MANY or tall
+
+
 def _many_rows(shape: tuple[int, int]) -> bool:
     rows, columns = shape
     return rows + columns > LARGEST or (rows >= 2 * columns and rows + columns > MANY)

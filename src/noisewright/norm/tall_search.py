@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from noisewright.norm.box import Box, Pair
-from noisewright.norm.solver import Weights
+from noisewright.norm.box import Box, BoxWitness, Pair
+from noisewright.norm.problems import DenseProblem
+from noisewright.norm.solver import Weights, solve
 from noisewright.workload.base import FloatArray
 
 _INNER = 3  # steps of the programs of rows at one G
@@ -95,6 +96,8 @@ class TallSearch:
         """Step until the gap closes or hardly falls; returns the number of steps."""
         if not self.best.approximation.any():
             return 0
+        if not self.box.shift and np.array_equal(self.box.lower, self.box.upper):
+            return self._exact(tolerance, iterations)
         gaps: list[float] = []
         for step in range(1, iterations + 1):
             columns, costs = self._step(_SMOOTH / (1 + step / _SLOWER))
@@ -107,6 +110,18 @@ class TallSearch:
             self.a = _moved(self.a, costs)
             self.b = _moved(self.b, columns.lengths)
         return iterations
+
+    def _exact(self, tolerance: float, iterations: int) -> int:
+        """The one matrix there is: its own factorization."""
+        problem = DenseProblem(self.matrix)
+        point = solve(problem, math.inf, tolerance=tolerance, iterations=iterations)
+        a, b = point.dual.a, point.dual.b
+        assert a is not None
+        u, _, v = problem.singular(a, b)
+        self.upper = point.upper
+        self.best = replace(self.best, weights=point.primal)
+        self._keep(self.box.witness(np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b), a, b))
+        return point.iterations
 
     def _step(self, smooth: float) -> tuple[_Columns, FloatArray]:
         """The best G, better rows at it, and what each costs."""
@@ -132,7 +147,9 @@ class TallSearch:
 
     def _prove(self) -> None:
         """The multipliers as a witness, kept if it proves more than before."""
-        proof = self.box.witness(self.a[:, None] * -self.multiplier, self.a, self.b)
+        self._keep(self.box.witness(self.a[:, None] * -self.multiplier, self.a, self.b))
+
+    def _keep(self, proof: BoxWitness) -> None:
         lower = proof.bound(self.box.lower, self.box.upper, self.box.shift)
         if lower > self.lower:
             self.lower, self.best = lower, replace(self.best, witness=proof)

@@ -42,6 +42,7 @@ from noisewright.local.reports.exchange import round_in, write_reports
 from noisewright.local.reports.format import Client, ReportFormat
 from noisewright.local.strategy import LARGEST_VECTOR, Strategy
 from noisewright.planning.counting import Counter, Source
+from noisewright.planning.local_rehearsal import Rehearsal, rehearse
 from noisewright.planning.plan import (
     LEVEL,
     Forecast,
@@ -305,7 +306,21 @@ class LocalPlan(Shown):
     def shrinkage(self, people: int | None = None) -> Shrinkage:
         """The affine estimate, biased or not, with the least worst error from so many people."""
         count = check_people(self.people if people is None else people)
-        return minimax_affine(self.strategy, table_gram(self.plain_workload), count)
+        if count not in self._shrinkages:
+            gram = table_gram(self.plain_workload)
+            self._shrinkages[count] = minimax_affine(self.strategy, gram, count)
+        return self._shrinkages[count]
+
+    @cached_property
+    def _shrinkages(self) -> dict[int, Shrinkage]:
+        """Those that were worked out, by the number of people."""
+        return {}
+
+    def rehearse(
+        self, histogram: npt.ArrayLike, *, runs: int = 100, rng: np.random.Generator
+    ) -> Rehearsal:
+        """How far each kind of answer errs on a public table, in simulation, and what holds."""
+        return rehearse(self, histogram, runs, rng)
 
     def forecast(
         self, people: int | None = None, *, population: bool = False, shrink: bool = False

@@ -6,9 +6,10 @@ for a least favourable distribution π of that kind: with X_π = QᵀD_π⁻¹Q,
 
     x̂ = N Π (I + (N − 1)X_π Π)⁻¹ QᵀD_π⁻¹ y,
 
-found by multiplicative steps on π. The mean error under π bounds every affine estimate from below,
-the largest is that of this one: their distance is the gap. Where reports are too many to list, the
-same is done with the strategy's own scores in place of the reports.
+found by multiplicative steps on π. The mean error under π bounds every affine estimate from below
+(`affine_bound`, worked out anew from π), the largest is that of this one: their distance is the
+gap. Where reports are too many to list, the same is done with the strategy's own scores in
+place of the reports.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisewright.local.strategy import IndexStrategy, IntArray, Strategy, check_dense
+from noisewright.local.analysis.affine_bound import affine_bound, lists_reports
+from noisewright.local.strategy import IntArray, Strategy, check_dense
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 
-_LISTED_ENTRIES = 2**22
 _STEPS = 400
 _LEAST = 1e-9  # share of π that every type keeps, so that matrices stay regular
 NO_MATTER = 0.99
@@ -109,7 +110,7 @@ def minimax_affine(
     began = time.perf_counter()
     check_dense(strategy.size)
     m, n = gram.dense(), strategy.size
-    listed = isinstance(strategy, IndexStrategy) and strategy.outputs * n <= _LISTED_ENTRIES
+    listed = lists_reports(strategy)
     law = _Reports(strategy.dense()) if listed else _Scores(strategy, strategy.information.dense())
     prior = np.full(n, 1.0 / n)
     best, bound, upper, count = prior, 0.0, np.inf, 0
@@ -135,7 +136,7 @@ def minimax_affine(
     reached = upper <= bound * (1 + tolerance)
     return Shrinkage(
         value=upper,
-        lower_bound=min(bound, upper) * (1 - 1e-9),
+        lower_bound=affine_bound(strategy, m, people, best),
         people=people,
         unbiased=people * strategy.worst_variance(gram),
         errors=errors,

@@ -105,8 +105,15 @@ def plan_answers(
 
 
 def best_tolerance(matrix: FloatArray, alpha: float, shift: bool) -> float:
-    """The tolerance a < α for which γ2(W, a)/(α − a), and with it the people, is least."""
-    cost: dict[float, float] = {}
+    """The tolerance a < α for which γ2(W, a)/(α − a), and with it the people, is least.
+
+    A witness U of γ2(W) shows γ2(W, a) ≥ γ2(W) − a‖U‖₁: where W•U ≥ α‖U‖₁, none is the best.
+    """
+    exact = approximate_norm(matrix, 0.0, shift=shift, tolerance=_SEARCH_GAP)
+    witness = exact.certificate.matrix
+    if float((matrix * witness).sum()) >= alpha * float(np.abs(witness).sum()):
+        return 0.0
+    cost = {0.0: exact.value / alpha}
 
     def tried(share: float) -> float:
         if share not in cost:
