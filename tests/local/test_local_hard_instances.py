@@ -153,11 +153,3 @@ def test_affinities_of_pairs_against_all_rows() -> None:
     least = math.sqrt(1 - (math.expm1(1) * delta / (cells + math.expm1(1))) ** 2)
     expected = (1 - answer.fun) * (-math.log(least)) / (1 - least)
     assert _pair_loss(cells, delta, epsilon) == pytest.approx(expected, rel=1e-6)
-
-
-def test_parities_by_fano() -> None:
-    assert nw.local.parity_people(28, 0.1) == math.ceil(
-        (0.95 * math.log(28) - math.log(2)) * 4 * 28 / (math.expm1(1) ** 2 * 0.01)
-    )
-    with pytest.raises(InvalidParameter):
-        nw.local.parity_people(1, 0.1)

@@ -6,7 +6,8 @@ _HOMES = {
     name: f"noisewright.local.bounds.{home}"
     for home, names in {
         "hard_instances": "hard_instance hard_learning hard_realizable hard_refutation",
-        "any_protocol": "assouad_bound parity_people van_trees_bound",
+        "any_protocol": "assouad_bound van_trees_bound",
+        "known_people": "marginal_people parity_people selection_people threshold_people",
     }.items()
     for name in names.split()
 }

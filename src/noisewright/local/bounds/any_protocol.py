@@ -1,8 +1,4 @@
-"""Bounds for any protocol, biased or not, with explicit constants: parities, cells.
-
-Each says which protocols it is about: parities have one reference distribution and hold for
-sequential protocols; bounds on squared errors of cells are for non-interactive ones.
-"""
+"""Bounds on squared errors of cells for any non-interactive protocol, biased or not."""
 
 from __future__ import annotations
 
@@ -15,19 +11,6 @@ from noisewright.local.fixedpoint import check_epsilon
 
 _MOST_CELLS = 1024
 """In pairs of which the bound is proved; more would not raise it by much."""
-
-
-def parity_people(parities: int, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05) -> int:
-    """People without whom no sequential protocol names the parity that labels agree with.
-
-    One of K distinct non-constant parities has correlation α with a bit, all others none. Fano's
-    inequality [001]: with κ = α²/K exactly, N ≥ ((1 − β) ln K − ln 2)/((e^ε − 1)²/4 · κ).
-    """
-    check_epsilon(epsilon)
-    if parities < 2 or not 0 < alpha <= 1 or not 0 < beta < 1:
-        raise InvalidParameter("alpha", alpha, "must lie in (0, 1], for two parities or more")
-    information = math.expm1(epsilon) ** 2 / 4 * alpha**2 / parities
-    return max(0, math.ceil(((1 - beta) * math.log(parities) - math.log(2)) / information))
 
 
 def assouad_bound(size: int, people: int, *, epsilon: float = 1.0) -> float:

@@ -1,0 +1,150 @@
+"""People without whom no protocol does a known task, with explicit constants: closed forms.
+
+One report of ε-LDP tells at most c·κ, c = (e^ε − 1)²/4, where κ is any Σd with
+Mᵀ Diag(π) M ⪯ Diag(d) and M_v the differences of the distributions (see `hard_instances`). Naming
+which of K equally likely ones is the truth: non-interactive protocols by Fano's inequality, since
+the mutual information adds up over people [001, L4]; it does not where what is asked follows from
+earlier reports. There the divergence from one common reference does [001, L3]: the right answer is
+given by chance in 1/K, and more often by √(N c κ/2) at most (Pinsker).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, unknown_name
+from noisewright.local.fixedpoint import check_epsilon
+from noisewright.norm.marginal_norm import marginal_norm
+
+Protocols = Literal["non-interactive", "sequential"]
+_MULTIPLES = 1.0, 2.0, 4.0
+
+
+def parity_people(
+    parities: int,
+    alpha: float,
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
+    protocols: Protocols = "non-interactive",
+) -> int:
+    """People without whom no protocol names the parity that labels agree with.
+
+    One of K distinct non-constant parities has correlation α with a bit, all others none: κ = α²/K.
+    """
+    _check(alpha, epsilon, beta, most=1.0)
+    if parities < 2:
+        raise InvalidParameter("parities", parities, "must be two or more")
+    return _naming(parities, alpha**2 / parities, epsilon, beta, protocols)
+
+
+def selection_people(
+    coordinates: int,
+    alpha: float,
+    *,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
+    protocols: Protocols = "sequential",
+) -> int:
+    """People without whom no protocol names a coordinate whose mean is within α of the largest.
+
+    One of d coordinates is a coin of chance ½ + α (and a little), all others fair: κ = 4α²/d.
+    """
+    _check(alpha, epsilon, beta, most=0.5)
+    if coordinates < 2:
+        raise InvalidParameter("coordinates", coordinates, "must be two or more")
+    return _naming(coordinates, 4 * alpha**2 / coordinates, epsilon, beta, protocols)
+
+
+def _naming(count: int, kappa: float, epsilon: float, beta: float, protocols: Protocols) -> int:
+    """People who name one of so many with chance 1 − β."""
+    known = ("non-interactive", "sequential")
+    if protocols not in known:
+        raise unknown_name("protocols", protocols, "is no class of protocols", known)
+    needed = 2 * max(0.0, 1 - beta - 1 / count) ** 2
+    if protocols == "non-interactive":
+        needed = max(needed, (1 - beta) * math.log(count) - math.log(2))
+    return _people(needed, kappa, epsilon)
+
+
+def _people(needed: float, kappa: float, epsilon: float) -> int:
+    information = math.expm1(epsilon) ** 2 / 4 * kappa
+    return max(1, math.ceil(needed / information * (1 - 1e-12)))
+
+
+def threshold_people(points: int, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05) -> int:
+    """People without whom no non-interactive protocol answers all thresholds within α.
+
+    About a threshold that may be any with m points on both sides, chances ∝ 1/(k − ½) at distance
+    k ≤ m on the left, or a share 2α of them on the right. Differences are a Toeplitz matrix whose
+    symbol is at most F = 4Σ sin((2k − 1)π/2m)/(2k − 1), so that κ = n/(n − 2m + 1)·(2αF/H)² with
+    H = Σ 1/(k − ½): people grow with log²(points)/α².
+    """
+    _check(alpha, epsilon, beta, most=0.5)
+    if points < 2:
+        raise InvalidParameter("points", points, "must be two or more")
+    reach = {max(1, int(points * share)) for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)}
+    kappa = min(threshold_kappa(points, m, alpha) for m in reach | {1, points // 2})
+    return _people(_telling(beta), kappa, epsilon)
+
+
+def threshold_kappa(points: int, reach: int, alpha: float) -> float:
+    """κ of the families about thresholds with so many points on both sides."""
+    odd = 2 * np.arange(1, reach + 1) - 1
+    heights, length = np.sin(odd * (math.pi / (2 * reach))) / odd, float(np.sum(2 / odd))
+    symbol = 4 * float(heights.sum()) * (1 + 1e-12)
+    return points / (points - 2 * reach + 1) * (2 * alpha * symbol / length) ** 2
+
+
+def marginal_people(
+    attributes: int,
+    ways: int,
+    alpha: float,
+    *,
+    values: int = 2,
+    epsilon: float = 1.0,
+    beta: float = 0.05,
+) -> int:
+    """People without whom no non-interactive protocol answers all tables of `ways` within α.
+
+    From the symmetric witness y of the shifted approximate norm: κ = (2α·γ2*(y)/(y·target))², all
+    rows alike, where the families of a row are the positive and the negative part of its witness.
+    """
+    _check(alpha, epsilon, beta, most=0.5)
+    kappas = [_marginal_kappa(attributes, ways, values, alpha, m * alpha) for m in _MULTIPLES]
+    if not min(kappas) < math.inf:
+        raise InvalidParameter("alpha", alpha, "is too large for anything to be proved")
+    return _people(_telling(beta), min(kappas), epsilon)
+
+
+def _marginal_kappa(
+    attributes: int, ways: int, values: int, alpha: float, entrywise: float
+) -> float:
+    norm = marginal_norm(attributes, ways, entrywise, values=values, shift=True)
+    (orbit,), (y,) = norm.orbits, norm.certificate.weights
+    if not y.any():
+        return math.inf
+    y = y.copy()
+    y[int(np.abs(y).argmax())] -= math.fsum(y)  # families have as many people on both sides
+    gain = abs(float(y @ orbit.target))
+    if gain <= alpha * float(np.abs(y).sum()) * (1 + 1e-9):
+        return math.inf  # the families differ by less than 2α in their own answer
+    images = orbit.kernel.T @ y
+    sizes = np.abs(images[orbit.costly]) / orbit.scales[orbit.costly]
+    return (2 * alpha * float(sizes.max()) / gain * (1 + 1e-9)) ** 2
+
+
+def _telling(beta: float) -> float:
+    """What two families told apart with errors of at most β both ways take."""
+    return (1 - 2 * beta) * math.log((1 - beta) / beta)
+
+
+def _check(alpha: float, epsilon: float, beta: float, most: float) -> None:
+    check_epsilon(epsilon)
+    if not 0 < alpha <= most:
+        raise InvalidParameter("alpha", alpha, f"must lie between 0 and {most:g}", "try 0.05")
+    if not 0 < beta < 0.5:
+        raise InvalidParameter("beta", beta, "must lie between 0 and 0.5", "try 0.05")
