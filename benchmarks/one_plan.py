@@ -1,8 +1,7 @@
 """One plan for every question against separate plans at the same budget, and a rehearsal, on adult.
 
-Two tables, a CDF by group, a mean by group and three quantiles, planned together with the weights
-below and apart, each at an equal share of ρ. Without weights the sum of squared errors is least,
-and a table may be worse than alone; with weights that say what matters, none is.
+Two tables, a CDF by group, a mean by group and three quantiles, planned together without weights
+and apart, each at an equal share of ρ.
 Needs NOISEWRIGHT_SHARED with data/adult/adult.csv.
 """
 
@@ -17,10 +16,10 @@ import noisewright as nw
 
 RHO = 0.05
 QUERIES = [
-    {"marginal": ["sex", "marital-status"], "weight": 1.7},
-    {"marginal": ["workclass", "sex"], "weight": 1.2},
-    {"cdf": "age", "by": ["sex"], "weight": 0.9},
-    {"mean": "hours-per-week", "by": ["workclass"], "weight": 1.6},
+    {"marginal": ["sex", "marital-status"]},
+    {"marginal": ["workclass", "sex"]},
+    {"cdf": "age", "by": ["sex"]},
+    {"mean": "hours-per-week", "by": ["workclass"]},
     {"quantiles": "age", "at": [0.25, 0.5, 0.75]},
 ]
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy.stats import binom, norm
@@ -18,6 +17,7 @@ from noisewright.planning.central import CentralPlan
 from noisewright.privacy.budget import Privacy
 from noisewright.tables.counter import DuckDBCounter
 from noisewright.workload.measures import CentredSum
+from noisewright.workload.statistics import Column
 from oracles.plan_parts import read_parts, write_parts
 from oracles.privacy_oracles import SeededSource
 
@@ -63,11 +63,17 @@ def pd_index(names: list[str], order: dict[str, list[str]]) -> list[object]:
     return [(a, b) for a in order[names[0]] for b in order[names[1]]]
 
 
-def columns(release: nw.Release) -> dict[str, pd.DataFrame]:
+def columns(release: nw.Release) -> dict[str, Column]:
     """Counts, sums and means of a release, each over all groups of all tables."""
-    frame = release.to_pandas()
-    kind = frame["table"].astype(str).str.extract(r"^(sum|mean) of")[0].fillna("count")
-    return {name: part.reset_index() for name, part in frame.groupby(kind)}
+    kinds = np.repeat(
+        [table.says.split()[0] for table in release.tables],
+        [table.queries for table in release.tables],
+    )
+    return {kind: release.intervals.part(kinds == kind) for kind in ("count", "sum", "mean")}
+
+
+def inside(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    return (ends[0] <= values) & (values <= ends[1])
 
 
 def frozen(plan: CentralPlan, table: pa.Table) -> CentralPlan:
@@ -92,19 +98,13 @@ def test_sums_are_unbiased_and_intervals_cover(privacy: Privacy) -> None:
     joint, count, total, hits, mean_hits = 0, [], [], np.zeros(len(exact)), np.zeros(len(exact))
     for _ in range(trials):
         parts = columns(made._release(table, None, source))
-        count.append(parts["count"]["answer"].to_numpy())
-        total.append(parts["sum"]["answer"].to_numpy())
-        hits += parts["sum"]["lower"].le(exact[:, 1]) & parts["sum"]["upper"].ge(exact[:, 1])
-        joint += bool(
-            (
-                parts["sum"]["lower_all"].le(exact[:, 1])
-                & parts["sum"]["upper_all"].ge(exact[:, 1])
-            ).all()
-        )
-        mean = exact[:, 1] / exact[:, 0]
-        mean_hits += parts["mean"]["lower"].le(mean) & parts["mean"]["upper"].ge(mean)
+        count.append(parts["count"].answers)
+        total.append(parts["sum"].answers)
+        hits += inside(exact[:, 1], parts["sum"].each)
+        joint += bool(inside(exact[:, 1], parts["sum"].all).all())
+        mean_hits += inside(exact[:, 1] / exact[:, 0], parts["mean"].each)
     alarm = 1e-6 / (4 * len(exact) + 1)
-    errors = {name: parts[name]["std_error"].to_numpy() for name in ("count", "sum")}
+    errors = {name: parts[name].std for name in ("count", "sum")}
     assert joint >= binom.ppf(alarm, trials, 0.95)
     for drawn, column, std in ((count, 0, errors["count"]), (total, 1, errors["sum"])):
         off = np.mean(drawn, axis=0) - exact[:, column]
@@ -120,9 +120,12 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
     kind: str, neighbours: str
 ) -> None:
     privacy = Privacy(**{kind: 1.0}, neighbours=neighbours)
-    made = nw.plan_sums("income", BY, privacy, DOMAIN, unit=5.0)
-    if kind == "epsilon":  # carry noise is not per number; its privacy is tested beside it
-        made = nw.plan(made.workload, privacy, mechanism="laplace-strategy")
+    queries = [{what: "income", "by": by, "unit": 5.0} for by in BY for what in ("sum", "mean")]
+    # Carry noise is not per number; its privacy is tested beside it.
+    mechanism = "laplace-strategy" if kind == "epsilon" else "auto"
+    made = nw.plan(
+        nw.Workload.from_spec({"queries": queries}, DOMAIN), privacy, mechanism=mechanism
+    )
     base = people(6, 1)
 
     def measured(table: pa.Table) -> np.ndarray:
@@ -190,10 +193,9 @@ def test_means_of_small_groups_are_covered_or_left_out(privacy: Privacy, value: 
     table = pa.table({"group": names, "x": np.full(len(names), value)})
     frozen(made, table)
     source, trials = SeededSource(3), 600
-    frames = [columns(made._release(table, None, source))["mean"] for _ in range(trials)]
+    means = [columns(made._release(table, None, source))["mean"] for _ in range(trials)]
     lower, upper, mean = (
-        np.array([frame[name] for frame in frames], dtype=float)
-        for name in ("lower", "upper", "answer")
+        np.array(x) for x in zip(*((*m.each, m.answers) for m in means), strict=True)
     )
     covered = ((lower <= value) & (value <= upper)).sum(axis=0)
     assert covered.min() >= binom.ppf(1e-6 / 100, trials, 0.95)
@@ -214,10 +216,9 @@ def test_means_with_missing_values_are_covered() -> None:
     domain = Domain([Categorical("sex", ["F", "M"]), income])
     made = nw.plan_sums("income", [["sex"]], Privacy(rho=50), domain)
     table = pa.table({"sex": ["F"] * 60 + ["M"] * 60, "income": [None] * 90 + [150.0] * 30})
-    frame = columns(made._release(table, None, SeededSource(1)))["mean"]
-    for row, exact in zip(frame.to_dict("records"), (0.0, 75.0), strict=True):
-        assert row["lower"] <= exact <= row["upper"]
-        assert row["answer"] == pytest.approx(exact, abs=5)
+    means = columns(made._release(table, None, SeededSource(1)))["mean"]
+    assert inside(np.array([0.0, 75.0]), means.each).all()
+    np.testing.assert_allclose(means.answers, [0.0, 75.0], atol=5)
 
 
 def test_bad_sums_are_refused() -> None:

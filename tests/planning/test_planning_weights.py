@@ -80,7 +80,7 @@ def test_the_sensitivity_is_the_most_that_one_person_moves(
     """Brute force over who is added, or replaced by whom, at extreme weights and values."""
     plan = planned(nw.Privacy(**budget, neighbours=neighbours))
     assert isinstance(plan.method, Composite)
-    extremes = list(product("FM", (0, 50, 90), (0.0, 50.0), (0.0, 1e9)))
+    extremes = list(product("FM", range(0, 100, 20), (0.0, 50.0), (0.0, 1e9)))
     columns = dict(zip(("sex", "age", "hours", "w"), zip(*extremes, strict=True), strict=True))
     rows = pa.table({name: list(values) for name, values in columns.items()})
     order = 1 if "epsilon" in budget else 2

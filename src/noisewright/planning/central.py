@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,8 +64,9 @@ from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import COUNT, Measure
+from noisewright.workload.relative_weights import weighted_needs
 from noisewright.workload.spec import Questions
-from noisewright.workload.statistics import Column, Noisy, Widths, weighted_needs
+from noisewright.workload.statistics import Column, Noisy, Widths
 from noisewright.workload.structure import Term, terms
 from noisewright.workload.tensor import mean_error
 
@@ -497,12 +498,13 @@ class CentralPlan(Shown):
             ]
         )
 
-    @property
+    @cached_property
     def widths(self) -> Widths:
-        """How many standard errors hold an answer to a term."""
+        """How many standard errors hold an answer to a term; simulated laws are drawn once."""
+        accuracy = self.interval_accuracy
         return Widths(
-            lambda count: self.interval_accuracy.multiplier(1 - (1 - LEVEL) / count),
-            self.interval_accuracy.joint_multiplier(LEVEL),
+            cache(lambda count: accuracy.multiplier(1 - (1 - LEVEL) / count)),
+            accuracy.joint_multiplier(LEVEL),
         )
 
     def contradictions(self, measurement: Measurement) -> Mapping[str, Any] | None:

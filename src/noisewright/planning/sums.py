@@ -23,8 +23,8 @@ from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import least_error_shares, splittable
 from noisewright.workload import Workload
 from noisewright.workload.measures import COUNT, Count, Measure
+from noisewright.workload.relative_weights import weighted_needs
 from noisewright.workload.spec import Questions
-from noisewright.workload.statistics import weighted_needs
 
 
 def by_measures(problem: CentralProblem, questions: Questions, mechanism: str) -> Contender:

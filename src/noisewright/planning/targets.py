@@ -35,6 +35,7 @@ _LARGEST = 1e6
 _STEPS = 100
 _GRIDS = 6
 _COARSER = 1e-3  # of the budget: noise thirty times as large (for ε, a thousand times)
+_ROUNDS = 4  # of weighing questions of several kinds by their targets
 _UNLIMITED = 0.3  # what a table without a target weighs, beside one of the widest limit
 _STRIDE = 1.5  # of the logarithm: a factor of 4.5 in the budget
 
@@ -190,10 +191,48 @@ def plan_for_targets(
 
     fit = _fit(plain, targets, privacy)
     largest = any(target.measure == "max" for target in targets)
-    if norm != 2 or mechanism != "auto" or not largest or not fit.plan.counts_only:
+    if norm != 2 or mechanism != "auto":
+        return fit
+    if not fit.plan.counts_only:
+        return _balanced(fit, targets)
+    if not largest:
         return fit
     other = _fit(lambda budget: _weighed(plain(budget), targets), targets, fit.plan.privacy)
     return other if _spent(other) < _spent(fit) else fit
+
+
+def _balanced(fit: Fit, targets: Sequence[Target]) -> Fit:
+    """Questions of several kinds weighed anew: what is well within its limit matters less.
+
+    Questions without a target keep their weight. The fit with the smallest budget is kept.
+    """
+    best = fit
+    for _ in range(_ROUNDS if len(targets) > 1 else 0):
+        asked = best.plan.workload
+        assert isinstance(asked, Questions)
+        weighed = asked.weighed(_misses(best.plan, targets))
+        old = best.plan
+
+        def planned(
+            budget: Privacy, asked: Questions = weighed, old: CentralPlan = old
+        ) -> CentralPlan:
+            return plan_central(asked, budget, domain=old.domain, counter=old.counter)
+
+        fit = _fit(planned, targets, old.privacy)
+        if _spent(fit) >= _spent(best):
+            break
+        best = fit
+    return best
+
+
+def _misses(plan: CentralPlan, targets: Sequence[Target]) -> list[float]:
+    """The error of every table over its limit; one where there is none."""
+    misses: dict[int, float] = {}
+    for target in targets:
+        if target.table is not None:
+            number, error = _number(plan, target.table), _error(plan, target)
+            misses[number] = max(misses.get(number, 0.0), error / target.limit)
+    return [misses.get(number, 1.0) for number in range(len(plan.tables()))]
 
 
 def _fit(

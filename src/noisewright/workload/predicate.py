@@ -34,6 +34,15 @@ class Predicate:
     attributes: tuple[int, ...]
     mask: Mask
 
+    @property
+    def sides(self) -> list[Mask] | None:
+        """One set of values per attribute where the cells are all combinations of them."""
+        axes = range(self.mask.ndim)
+        others = [tuple(a for a in axes if a != axis) for axis in axes]
+        sides = [np.asarray(self.mask.any(axis=other)) for other in others]
+        whole = prod(int(side.sum()) for side in sides) == int(self.mask.sum())
+        return sides if whole and self.mask.any() else None
+
 
 def parse_predicate(text: str, domain: Domain) -> Predicate:
     """Understand `text` over the attributes of `domain`."""

@@ -19,7 +19,8 @@ queries:
     by: [region]
 Each may carry `weight:` (how much its accuracy matters, 1 by default) and `name:`. Where `weight:`
 names a numeric attribute, people are weighed by it, up to its upper bound; `importance:` then says
-how much accuracy matters.
+how much accuracy matters. Beside means and the like, every question's error matters relative to
+what it would be alone (`relative_weights`); where all are counts, in people.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.measures import COUNT, CentredSum, Measure, Weights
 from noisewright.workload.predicate import parse_predicate
 from noisewright.workload.quantiles import check_levels
+from noisewright.workload.relative_weights import weighted_needs
 from noisewright.workload.statistics import (
     Counts,
     Means,
@@ -51,7 +53,6 @@ from noisewright.workload.statistics import (
     Statistic,
     Sums,
     Variances,
-    weighted_needs,
 )
 from noisewright.workload.structure import Term, terms
 
@@ -99,6 +100,22 @@ class Questions(Stack):
     def plain_parts(self) -> list[Workload]:
         """The counts without their weights, each over all cells."""
         return [part.inner if isinstance(part, Weighted) else part for part in self.parts]
+
+    def weighed(self, factors: Sequence[float]) -> Questions:
+        """The same questions with weights so many times as large, one factor per statistic.
+
+        A question that stands for several tables has one weight: the largest factor of theirs.
+        """
+        document = load_yaml(self.spec)
+        assert isinstance(document, Mapping)
+        entries, start = [], 0
+        for entry in document["queries"]:
+            own = self.statistics[start]
+            weight = own.weight * max(factors[start : start + own.siblings])
+            start += own.siblings
+            kept = {k: v for k, v in entry.items() if k != "weight" or isinstance(v, str)}
+            entries.append({**kept, "importance": float(f"{weight:.6g}")})
+        return questions({"queries": entries}, self.domain)
 
     def narrowed(self) -> Questions:
         """The same questions over only those attributes that they ask about."""
@@ -182,9 +199,10 @@ def _read(entry: Any, domain: Domain) -> list[Statistic]:
     statistics = KINDS[kinds[0]](kinds[0], entry, domain)
     if survey is not None:
         statistics = [statistic.weighted(survey) for statistic in statistics]
+    named = [str(entry.get("name", statistic.name)) for statistic in statistics]
     return [
-        replace(statistic, weight=weight, name=str(entry.get("name", statistic.name)))
-        for statistic in statistics
+        replace(statistic, weight=weight, name=name, siblings=len(statistics))
+        for statistic, name in zip(statistics, named, strict=True)
     ]
 
 
@@ -330,6 +348,12 @@ def _predicate(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
     text = str(entry[kind])
     predicate = parse_predicate(text, domain)
     name = str(entry.get("label") or text)
+    sides = predicate.sides
+    if sides is not None:  # a product is measured as it stands, not cell by cell
+        labels = [name, *[""] * (len(sides) - 1)]
+        pairs = zip(sides, labels, strict=True)
+        rows = [Explicit(side.reshape(1, -1).astype(np.float64), (own,)) for side, own in pairs]
+        return [Counts(domain, name, Term.of_product(1.0, predicate.attributes, rows))]
     row = Explicit(predicate.mask.reshape(1, -1).astype(np.float64), (name,))
     part = OnAttributes(domain.shape, predicate.attributes, row)
     (term,) = terms(part, domain.shape)

@@ -96,12 +96,16 @@ class Widths:
 
 @dataclass(frozen=True, eq=False)
 class Statistic(ABC):
-    """A named question over a domain; `weight` says how much its accuracy matters."""
+    """A named question over a domain; `weight` says how much its accuracy matters.
+
+    `siblings` counts the tables that one question of a specification stands for.
+    """
 
     domain: Domain
     name: str
     table: Term
     weight: float = 1.0
+    siblings: int = 1
 
     kind: ClassVar[str]
     """What an answer is: a count, a sum, a mean, …"""
@@ -453,14 +457,3 @@ class Quantiles(Statistic):
         ends = np.array([q.lower for q in results]), np.array([q.upper for q in results])
         estimates = np.array([q.estimate for q in results])
         return Column(estimates, np.full(len(results), np.nan), ends, ends)
-
-
-def weighted_needs(statistics: Sequence[Statistic]) -> list[tuple[Term, float]]:
-    """Every term that is needed, once, with how much its standard errors matter altogether."""
-    terms: dict[tuple[object, ...], Term] = {}
-    squares: dict[tuple[object, ...], float] = {}
-    for statistic in statistics:
-        for need, weight in zip(statistic.needs, statistic.weights, strict=True):
-            terms.setdefault(need.key, need)
-            squares[need.key] = squares.get(need.key, 0.0) + weight**2
-    return [(term, sqrt(squares[key])) for key, term in terms.items()]
