@@ -11,6 +11,7 @@ from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
+from noisewright.central.gaussian.products import as_one_axis
 from noisewright.central.problem import (
     Candidate,
     CentralMechanism,
@@ -20,7 +21,7 @@ from noisewright.central.problem import (
     refuses_gaussian,
     refuses_laplace,
 )
-from noisewright.workload import Identity, Total, Workload
+from noisewright.workload import Identity, Parity, Total, Workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.tensor import mean_error
 
@@ -30,7 +31,7 @@ LARGEST_FACTOR = 2**20
 LARGEST_TREE = 2048
 """Cells of a factor up to which a tree over them is compared."""
 
-Blocks = tuple[tuple[Block, ...], str]
+Measured = tuple[BlockStrategy, str]
 """What is measured, and words for it."""
 
 _MULTIPLIER = 1024
@@ -53,29 +54,37 @@ def _refuses_answers(problem: CentralProblem) -> str | None:
         and len({t.attributes for t in terms}) == len(terms)
     ):
         return None
+    if isinstance(problem.workload, Parity):
+        few = problem.workload.queries * problem.workload.size <= LARGEST_FACTOR
+        return None if few else "these parities are too many to measure one by one"
     return "only one product of queries, or several tables of counts, are measured one by one"
 
 
-def _answers(problem: CentralProblem) -> Blocks:
+def _answers(problem: CentralProblem) -> Measured:
     """Every answer measured with the same noise; answers that overlap are made consistent."""
-    blocks = []
+    blocks, status = [], "equal noise on every answer"
+    if isinstance(problem.workload, Parity):  # in one block: nobody flips all signs at once
+        block = Block((0,), (_integers(problem.workload.dense()),), _MULTIPLIER, _MULTIPLIER)
+        return BlockStrategy((problem.workload.size,), (block,)), status
     for term in problem.terms:
         factors = tuple(_integers(factor.dense()) for factor in term.factors or ())
         noise = _MULTIPLIER / (term.weight if len(problem.terms) > 1 else 1.0)
         blocks.append(Block(term.attributes, factors, noise, _MULTIPLIER))
-    return tuple(blocks), "equal noise on every answer"
+    return BlockStrategy(problem.sizes, tuple(blocks)), status
 
 
-def _refuses_cells(problem: CentralProblem) -> str | None:
+def refuses_cells(problem: CentralProblem) -> str | None:
+    """Why the cells of the attributes asked are not counted one by one, or None."""
     cells = prod(problem.sizes[i] for i in _attributes(problem))
     return f"{cells:,} cells are too many to count" if cells > LARGEST_FACTOR else None
 
 
-def _cells(problem: CentralProblem) -> Blocks:
+def counted_cells(problem: CentralProblem) -> Measured:
     """Every cell of the attributes asked, counted under the same noise."""
     attributes = _attributes(problem)
     factors = tuple(np.eye(problem.sizes[i], dtype=np.int64) for i in attributes)
-    return (Block(attributes, factors, _MULTIPLIER, _MULTIPLIER),), "equal noise on every cell"
+    block = Block(attributes, factors, _MULTIPLIER, _MULTIPLIER)
+    return BlockStrategy(problem.sizes, (block,)), "equal noise on every cell"
 
 
 def _refuses_tree(problem: CentralProblem) -> str | None:
@@ -89,14 +98,14 @@ def _refuses_tree(problem: CentralProblem) -> str | None:
     return None
 
 
-def _trees(problem: CentralProblem) -> Blocks:
+def _trees(problem: CentralProblem) -> Measured:
     """Sums over the intervals of a tree [007], whole to cells, under equal noise, best branched."""
     (term,) = problem.terms
     trees = [_best_tree(factor, problem.norm, problem.order) for factor in term.factors or ()]
     factors = tuple(matrix for matrix, _ in trees)
     branching = ", ".join(str(branches) for _, branches in trees if branches)
     block = Block(term.attributes, factors, _MULTIPLIER, _MULTIPLIER)
-    return (block,), f"equal noise, {branching} branches"
+    return BlockStrategy(problem.sizes, (block,)), f"equal noise, {branching} branches"
 
 
 def _best_tree(factor: Workload, norm: float, order: int) -> tuple[Integers, int]:
@@ -132,18 +141,22 @@ def _integers(matrix: FloatArray) -> Integers:
     return np.rint(matrix).astype(np.int64)
 
 
+def valued(problem: CentralProblem, strategy: BlockStrategy, status: str) -> Candidate:
+    """A strategy with its error for what is asked, over attributes or over all cells at once."""
+    whole = strategy.sizes != problem.sizes
+    asked = [as_one_axis(problem.workload)] if whole else problem.terms
+    value = unit_error(strategy, asked, problem.norm, problem.order, problem.neighbours)
+    return Candidate(strategy, value, None, "none", status, problem.neighbours)
+
+
 def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
     """Equal noise on every answer, every cell, or every interval of a tree."""
 
     def entry(
-        suffix: str, what: str, unfit: Refusal, blocks: Callable[[CentralProblem], Blocks]
+        suffix: str, what: str, unfit: Refusal, measured: Callable[[CentralProblem], Measured]
     ) -> CentralMechanism:
         def plan(problem: CentralProblem) -> Proposal:
-            measured, status = blocks(problem)
-            strategy = BlockStrategy(problem.sizes, measured)
-            neighbours = problem.neighbours
-            value = unit_error(strategy, problem.terms, problem.norm, problem.order, neighbours)
-            return Candidate(strategy, value, None, "none", status, neighbours).proposal(problem)
+            return valued(problem, *measured(problem)).proposal(problem)
 
         return CentralMechanism(
             noise + suffix,
@@ -155,7 +168,7 @@ def _entries(noise: str, refuses: Refusal) -> list[CentralMechanism]:
 
     return [
         entry("", "answer", _refuses_answers, _answers),
-        entry("-cells", "cell", _refuses_cells, _cells),
+        entry("-cells", "cell", refuses_cells, counted_cells),
         entry("-tree", "interval of a tree", _refuses_tree, _trees),
     ]
 

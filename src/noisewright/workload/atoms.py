@@ -232,6 +232,12 @@ class Parity(Workload):
         return sum(comb(self.bits, j) for j in degrees), 2**self.bits
 
     @cached_property
+    def attributes(self) -> tuple[tuple[int, ...], ...]:
+        """The bits of each character asked, by degree."""
+        degrees = range(self.lowest, self.highest + 1)
+        return tuple(own for degree in degrees for own in combinations(range(self.bits), degree))
+
+    @cached_property
     def characters(self) -> Array:
         """The characters asked, as bit masks over cells, by degree."""
         if self.size > DENSE_LIMIT:
@@ -239,11 +245,7 @@ class Parity(Workload):
                 f"workload {self.text()} has {self.size} cells; its characters are transformed up "
                 f"to {DENSE_LIMIT}; ask about fewer bits"
             )
-        masks = [
-            sum(1 << (self.bits - 1 - i) for i in chosen)
-            for degree in range(self.lowest, self.highest + 1)
-            for chosen in combinations(range(self.bits), degree)
-        ]
+        masks = [sum(1 << (self.bits - 1 - i) for i in chosen) for chosen in self.attributes]
         return np.array(masks, dtype=np.int64)
 
     def matvec(self, x: Array) -> Array:
@@ -253,6 +255,10 @@ class Parity(Workload):
         spectrum = np.zeros((self.size, *y.shape[1:]), dtype=y.dtype)
         spectrum[self.characters] = y
         return walsh_hadamard(spectrum)
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        cells, masks = np.arange(self.size), self.characters[start:stop, None]
+        return np.asarray(1.0 - 2.0 * (np.bitwise_count(cells & masks) & 1))
 
     def gram(self) -> Gram:
         """Gram matrix: every asked character has eigenvalue n."""

@@ -21,6 +21,7 @@ from noisewright.workload.atoms import Atom, Explicit, Identity, Parity, Total
 from noisewright.workload.base import Array, Workload
 from noisewright.workload.marginals import Marginals, OnAttributes, Table
 from noisewright.workload.measures import COUNT, Measure
+from noisewright.workload.tensor import marginal_tables
 
 LARGEST_MAGNITUDE = 100
 """Decimal digits before or after the point that the largest entry of a query may have."""
@@ -29,6 +30,8 @@ _MOST_TABLES = 500_000
 _FEW_ENTRIES = 2**20  # of a workload that is written out to see what it asks for
 
 Sizes = tuple[int, ...]
+
+_SIGN = Explicit(np.array([[1.0, -1.0]]), ("sign",))
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,11 @@ def _(workload: Kron) -> Sizes | None:
 
 
 @named_sizes.register
+def _(workload: Parity) -> Sizes | None:
+    return (2,) * workload.bits
+
+
+@named_sizes.register
 def _(workload: Weighted) -> Sizes | None:
     return named_sizes(workload.inner)
 
@@ -198,6 +206,15 @@ def _(workload: Marginals, sizes: Sizes, weight: float) -> list[Term]:
 
 
 @_terms.register
+def _(workload: Parity, sizes: Sizes, weight: float) -> list[Term]:
+    if sizes != (2,) * workload.bits:
+        return _terms.dispatch(Workload)(workload, sizes, weight)
+    # Products of as many signs are one object: what is worked out for one serves all.
+    signs = [kron([_SIGN] * degree) if degree else Total(1) for degree in range(len(sizes) + 1)]
+    return [Term(weight, own, signs[len(own)], (_SIGN,) * len(own)) for own in workload.attributes]
+
+
+@_terms.register
 def _(workload: OnAttributes, sizes: Sizes, weight: float) -> list[Term]:
     if workload.sizes != sizes:
         return _terms.dispatch(Workload)(workload, sizes, weight)
@@ -219,6 +236,17 @@ def _factors(workload: Workload, sizes: Sizes) -> tuple[Workload, ...] | None:
     if isinstance(workload, Kron) and named_sizes(workload) == sizes:
         return workload.factors
     return None
+
+
+def cell_answers(cells: Array, sizes: Sequence[int], asked: Sequence[Term]) -> list[Array]:
+    """Answers to all terms from the counts of all cells; a trailing axis is a batch."""
+    numbers: dict[Table, list[int]] = {}
+    for number, term in enumerate(asked):
+        numbers.setdefault(term.attributes, []).append(number)
+    answers: dict[int, Array] = {}
+    for attributes, table in marginal_tables(cells, sizes, numbers):
+        answers |= {number: asked[number].answers(table) for number in numbers[attributes]}
+    return [answers[number] for number in range(len(asked))]
 
 
 def as_counts(parts: Sequence[Term]) -> list[Term] | None:

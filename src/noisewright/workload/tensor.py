@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ Array = npt.NDArray[Any]
 
 DENSE_LIMIT = 2**26
 """Entries (half a gigabyte of doubles) above which `dense()` refuses."""
+
+_RADIX = 16
 
 AxisMap = tuple[int, int, Callable[[Array], Array]]
 """Rows, columns and the product of one factor; the product takes `(columns, k)` arrays."""
@@ -41,7 +44,8 @@ def kron_all(matrices: Sequence[FloatArray]) -> FloatArray:
     """Kronecker product of matrices, dense."""
     result: FloatArray = np.ones((1, 1))
     for matrix in matrices:
-        result = np.asarray(np.kron(result, matrix), dtype=np.float64)
+        rows, columns = len(result) * len(matrix), result.shape[1] * matrix.shape[1]
+        result = (result[:, None, :, None] * matrix[None, :, None, :]).reshape(rows, columns)
     return result
 
 
@@ -51,6 +55,30 @@ def sum_out(
     """Sum a tensor with axes `sizes` (and any after them) over all of these not in `keep`."""
     axes = tuple(i for i in range(len(sizes)) if i not in keep)
     return np.asarray(tensor.sum(axis=axes, keepdims=keepdims))
+
+
+def marginal_tables(
+    cells: Array, sizes: Sequence[int], wanted: Iterable[tuple[int, ...]]
+) -> Iterator[tuple[tuple[int, ...], Array]]:
+    """Marginal tables of `cells`, of shape `(Π sizes,)` or `(Π sizes, k)`, each table once.
+
+    Attributes are kept or summed out one at a time, the first ones first, and tables share all sums
+    until they part: a hundred of them cost little more than a few.
+    """
+    batch = cells.shape[1:]
+    waiting = [(0, cells.reshape(1, -1), list(dict.fromkeys(wanted)))]
+    while waiting:
+        axis, work, left = waiting.pop()
+        if axis == len(sizes):
+            yield left[0], work.reshape(-1, *batch)
+            continue
+        without = [own for own in left if axis not in own]
+        if len(without) < len(left):
+            kept = work.reshape(len(work) * sizes[axis], -1)
+            waiting.append((axis + 1, kept, [own for own in left if axis in own]))
+        if without:
+            rest = work.reshape(len(work), sizes[axis], -1).sum(axis=1)
+            waiting.append((axis + 1, rest, without))
 
 
 def spread(values: Array, sizes: Sequence[int], attributes: Sequence[int]) -> Array:
@@ -84,8 +112,23 @@ def walsh_hadamard(x: Array) -> Array:
     n = x.shape[0]
     work = np.ascontiguousarray(x).reshape(n, -1)
     step = 1
+    if work.dtype == np.float64:  # few products with small matrices: five times as fast
+        while step < n:
+            signs = _signs(min(_RADIX, n // step))
+            work = np.matmul(signs, work.reshape(step, len(signs), -1))
+            step *= len(signs)
+        return work.reshape(x.shape)
     while step < n:
         pairs = work.reshape(n // (2 * step), 2, step, -1)
         work = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1)
         step *= 2
     return work.reshape(x.shape)
+
+
+@cache
+def _signs(size: int) -> FloatArray:
+    """The transform of so many cells as a matrix."""
+    matrix: FloatArray = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix

@@ -33,11 +33,12 @@ from noisewright.privacy.source import ByteSource
 from noisewright.workload.atoms import Total
 from noisewright.workload.base import FloatArray, check_neighbours, check_order
 from noisewright.workload.interactions import subsets
-from noisewright.workload.structure import Term
+from noisewright.workload.structure import Term, cell_answers
 from noisewright.workload.tensor import apply_along_axes
 
 _LOST = 1e-6  # relative rounding allowed where a query is measured and comes back
 _PROBES = 4
+_MOST_SHARED = 2**18  # cells of a table that several terms are summed from together
 _LARGEST_PROBE = 2.0**26  # cells of a table on which that is tried
 
 
@@ -241,6 +242,12 @@ class BlockStrategy:
         self, terms: Sequence[Term], measured: Sequence[npt.NDArray[Any]]
     ) -> list[FloatArray]:
         """Least-squares answers of all terms of a workload."""
+        if len(terms) > 1 and self._in_one_table(terms):
+            attributes = self.blocks[0].attributes
+            own = [replace(t, attributes=tuple(map(attributes.index, t.attributes))) for t in terms]
+            sizes = [self.sizes[i] for i in attributes]
+            answers = cell_answers(self.table(attributes, measured), sizes, own)
+            return [np.asarray(values, dtype=np.float64) for values in answers]
         if self.overlap is None:
             return [self.term_answers(term, measured) for term in terms]
         components = self._components(measured)
@@ -248,6 +255,14 @@ class BlockStrategy:
         return [
             np.asarray(t.answers(v), dtype=np.float64) for t, v in zip(terms, tables, strict=True)
         ]
+
+    def _in_one_table(self, terms: Sequence[Term]) -> bool:
+        """Whether one block tells all terms, whose cells can be listed: they share their sums."""
+        if self.separate or len(self.blocks) > 1:
+            return False
+        own = self.blocks[0].attributes
+        listed = prod(self.sizes[i] for i in own) <= _MOST_SHARED
+        return listed and all(set(term.attributes) <= set(own) for term in terms)
 
     def check_reach(self, term: Term, first_query: int = 0) -> None:
         """Refuse a term that the measurements do not determine, before any noise is planned."""

@@ -19,6 +19,7 @@ from noisewright.estimate.accuracy import Accuracy, Indices
 from noisewright.estimate.intervals import check_level, largest_error_quantile
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
+from noisewright.workload.tensor import marginal_tables
 
 if TYPE_CHECKING:
     from noisewright.central.carry.carry_mechanism import CarryMechanism
@@ -51,17 +52,21 @@ class CarryAccuracy(Accuracy):
 
     @cached_property
     def variance(self) -> FloatArray:
-        return np.concatenate([self._variances(term) for term in self.terms])
+        sizes, numbers = self.mechanism.sizes, dict[tuple[int, ...], list[int]]()
+        for number, term in enumerate(self.terms):
+            numbers.setdefault(term.attributes, []).append(number)
+        pieces: dict[int, FloatArray] = {}
+        for attributes, half in marginal_tables(self._cells, sizes, numbers):
+            ((_, table),) = marginal_tables(half.T, sizes, [attributes])
+            pieces |= {number: self._variances(table, number) for number in numbers[attributes]}
+        return np.concatenate([pieces[number] for number in range(len(self.terms))])
 
-    def _variances(self, term: Term) -> FloatArray:
-        sizes = self.mechanism.sizes
-        other = [i for i in range(len(sizes)) if i not in term.attributes]
-        both = tuple(other + [i + len(sizes) for i in other])
-        table = self._cells.reshape(*sizes, *sizes).sum(axis=both)
-        matrix = table.reshape(term.inner.size, term.inner.size)
-        squares = term.inner.row_quadratics(matrix)
+    def _variances(self, covariance: FloatArray, number: int) -> FloatArray:
+        """Of one term, whose table's cells have this covariance."""
+        term = self.terms[number]
+        squares = term.inner.row_quadratics(covariance)
         # What is left of an answer that is public, as the number of replaced people, is rounding.
-        apart = term.inner.row_squares(matrix.diagonal())
+        apart = term.inner.row_squares(covariance.diagonal())
         return np.asarray(term.weight**2 * np.where(squares > _ROUNDING * apart, squares, 0.0))
 
     def covariance(self, chosen: Indices) -> FloatArray:

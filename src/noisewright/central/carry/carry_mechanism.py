@@ -31,8 +31,7 @@ from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import COUNT, Measure
-from noisewright.workload.structure import Term
-from noisewright.workload.tensor import sum_out
+from noisewright.workload.structure import Term, cell_answers
 
 MOST_CELLS = 2048
 """Cells up to which covariances over all of them are kept."""
@@ -185,11 +184,7 @@ class CarryMechanism:
 
     def effect(self, cells: FloatArray, terms: Sequence[Term]) -> FloatArray:
         """Answers from all cells; trailing axes are a batch."""
-        batch, sizes = cells.shape[1:], self.sizes
-        tensor = cells.reshape(*sizes, *batch)
-        tables = (sum_out(tensor, sizes, term.attributes).reshape(-1, *batch) for term in terms)
-        pairs = zip(terms, tables, strict=True)
-        return np.concatenate([np.asarray(term.answers(table)) for term, table in pairs])
+        return np.concatenate(cell_answers(cells, self.sizes, terms))
 
     def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
         return self.effect(self.cells(measurement.values[0]), terms)

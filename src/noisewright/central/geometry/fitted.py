@@ -41,8 +41,7 @@ from noisewright.workload import Identity, Workload, workload
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import COUNT, Measure
 from noisewright.workload.stored import decode_workload, encode_workload
-from noisewright.workload.structure import Term, terms
-from noisewright.workload.tensor import sum_out
+from noisewright.workload.structure import Term, cell_answers, terms
 
 StoredInner = StoredBalls | StoredBlocks | StoredCarry | StoredKNorm | StoredSketch
 Space = Literal["cells", "answers"]
@@ -194,12 +193,7 @@ class FittedMechanism:
 
     def _answers(self, histograms: FloatArray, asked: Sequence[Term]) -> FloatArray:
         """The answers of every row of histograms."""
-        cells = histograms.T.reshape(*self.sizes, -1)
-        parts = []
-        for term in asked:
-            table = sum_out(cells, self.sizes, term.attributes)
-            parts.append(term.answers(table.reshape(-1, len(histograms))).T)
-        return np.hstack(parts)
+        return np.concatenate(cell_answers(histograms.T, self.sizes, asked)).T
 
     # --- how wrong it is ------------------------------------------------------------------------
 

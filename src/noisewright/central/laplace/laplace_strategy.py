@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from noisewright.central.baselines import counted_cells, refuses_cells, valued
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.products import as_one_axis, largest_factor, refuses_dense
 from noisewright.central.laplace.laplace_replaced import MOST_CELLS, replaced_laplace
@@ -38,6 +39,8 @@ def _plan(problem: CentralProblem) -> Proposal:
         if 1 < problem.workload.size <= MOST_CELLS:
             shifted, most = without_offsets(problem.workload), _largest_sensitivity(problem)
             options.append(replaced_laplace(shifted, problem.sizes, problem.norm, most))
+    if not problem.single_product and refuses_cells(problem) is None:
+        options.append(valued(problem, *counted_cells(problem)))
     best = min(options, key=lambda option: option.value)
     tightest = max(options, key=lambda option: option.bound or 0.0)
     best = replace(best, bound=tightest.bound, certificate=tightest.certificate)
