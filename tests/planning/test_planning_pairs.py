@@ -84,7 +84,7 @@ def test_pairs_of_many_people_are_near_the_truth():
     rng = np.random.default_rng(4)
     rows = (rng.normal(size=(50_000, 1)) + rng.normal(size=(50_000, 20)) > 0).astype(float)
     plan = nw.plan("conjunctions:20:2", PURE)
-    release = plan._release(Rows.of([rows], 20), SeededSource(5))
+    release = plan._release(Rows.of([rows], 20), len(rows), SeededSource(5))
     truth = rows.T @ rows / len(rows)
     assert np.abs(release.proportions - truth).max() < 0.02
     upper = np.triu_indices(20, 1)
@@ -99,7 +99,7 @@ def test_pairs_of_many_people_are_near_the_truth():
 def test_common_factors_beat_what_was_measured_where_people_are_few():
     rng = np.random.default_rng(6)
     rows = made_up("one factor", 3000, 60, rng)
-    release = nw.plan_pairs(60, PURE)._release(Rows.of([rows], 60), SeededSource(7))
+    release = nw.plan_pairs(60, PURE)._release(Rows.of([rows], 60), len(rows), SeededSource(7))
     truth, upper = rows.T @ rows / len(rows), np.triu_indices(60, 1)
     plain, better = (
         np.sqrt(np.mean((shares - truth)[upper] ** 2))
@@ -151,7 +151,7 @@ def test_plans_and_releases_survive_files(privacy, tmp_path):
     np.testing.assert_array_equal(again.proportions, release.proportions)
     assert again.people == release.people == pytest.approx(600, abs=100)
     assert list(release.to_pandas().columns) == ["a", "b", "c"]
-    assert release.record()["spend"] == plan.spend.to_dict()
+    assert release.metadata["spend"] == plan.spend.to_dict()
 
 
 def test_forged_releases_are_refused(tmp_path):

@@ -26,6 +26,7 @@ from noisewright.cli.output import (
     progress,
     tell_earlier,
 )
+from noisewright.cli.row_commands import release_rows
 from noisewright.cli.sources import opened, plain_paths, table_argument
 from noisewright.cli.spending import Spending, show_dry_run, spending_options
 from noisewright.stages import stage
@@ -91,10 +92,17 @@ def release(
     from noisewright.planning.postprocess import Steps, apply_steps, check_steps
     from noisewright.planning.release import kept_path
     from noisewright.planning.released_quantiles import check_quantiles
+    from noisewright.planning.row_plans import RowPlan
     from noisewright.planning.synthetic import check_synthesis
     from noisewright.report import report
 
     plan = curator_plan(plan_file)
+    if isinstance(plan, RowPlan):
+        ignored = {"non_negative": non_negative, "integer": integer, "suppress": suppress,
+                   "quantile": levels, "synthetic": synthetic, "report": page,
+                   "invariant": declared, "explain": explain}  # fmt: skip
+        release_rows(plan, plan_file, tables, output, excel, ignored, spending, as_json)
+        return
     # Of values that are told first nothing is known yet but that there will be some.
     form = plan if isinstance(plan, CentralPlan) else plan.assumed()
     if explain:

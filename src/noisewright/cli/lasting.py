@@ -8,8 +8,10 @@ import click
 
 from noisewright.cli.options import FILE, check_output, check_recorded, json_option
 from noisewright.cli.output import SHOWN, print_answers, print_json, progress
+from noisewright.cli.row_commands import show_regression
 
 if TYPE_CHECKING:
+    from noisewright.planning.covariance import CovarianceRelease
     from noisewright.planning.release import Release
 
 _kept = click.argument("release_file", metavar="RELEASE", type=FILE)
@@ -19,10 +21,18 @@ _kept = click.argument("release_file", metavar="RELEASE", type=FILE)
 @_kept
 @click.argument("workload", required=False)
 @click.option("--queries", type=FILE, help="Further questions in YAML.")
+@click.option("--regress", metavar="COLUMN", help="Least squares of it, from second moments.")
+@click.option("--on", metavar="NAMES", help="With --regress: on these (all others unless told).")
 @click.option("-o", "--output", type=FILE, help="Answers: CSV, Parquet or .nwr by suffix.")
 @json_option
 def answer(
-    release_file: str, workload: str | None, queries: str | None, output: str | None, as_json: bool
+    release_file: str,
+    workload: str | None,
+    queries: str | None,
+    regress: str | None,
+    on: str | None,
+    output: str | None,
+    as_json: bool,
 ) -> None:
     """Answer further questions from RELEASE (.nwr): no table is read and no budget is spent.
 
@@ -32,10 +42,21 @@ def answer(
     Examples:
       noisewright answer r.nwr --queries more.yaml -o more.csv
       noisewright answer r.nwr prefix:64
+      noisewright answer moments.nwr --regress weight --on height,age
     """
     from pathlib import Path
 
     from noisewright.errors import InvalidParameter
+
+    if regress is not None or on is not None:
+        asked = workload or queries
+        if asked is not None or regress is None:
+            rule = "goes with --regress alone, and that with no other question"
+            raise InvalidParameter("on", on or asked, rule, "name the column to fit by --regress")
+        if output is not None:
+            check_recorded(output, release_file)
+        show_regression(moments(release_file), regress, on, output, as_json)
+        return
 
     if (workload is None) == (queries is None):
         raise InvalidParameter(
@@ -94,6 +115,19 @@ def _subject(path: str) -> Any:
     return nw.load(path)
 
 
+def moments(path: str) -> CovarianceRelease:
+    """The release of second moments in a file."""
+    import noisewright as nw
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.covariance import CovarianceRelease
+
+    content = nw.load(path)
+    if not isinstance(content, CovarianceRelease):
+        rule = "tells no second moments of numeric columns"
+        raise InvalidParameter("release", path, rule, "plan with --columns and --radius")
+    return content
+
+
 def kept_release(path: str) -> Release:
     """The release in a file; a plan is refused."""
     import noisewright as nw
@@ -104,11 +138,15 @@ def kept_release(path: str) -> Release:
 def _release_of(content: object, path: str) -> Release:
     from noisewright.errors import InvalidParameter
     from noisewright.planning.release import Release
+    from noisewright.planning.row_plans import RowRelease
     from noisewright.planning.running import RunningStream, StreamRelease
 
     if isinstance(content, StreamRelease | RunningStream):
         rule = "is of a stream, which answers its running count alone"
         raise InvalidParameter("release", path, rule, "see it by `noisewright report` or `show`")
+    if isinstance(content, RowRelease):
+        rule = "is of columns, whose cells were not counted"
+        raise InvalidParameter("release", path, rule, "its figures stand in the file of answers")
     if not isinstance(content, Release):
         raise InvalidParameter(
             "release", path, "is a plan, which has no answers", "give the .nwr file of a release"

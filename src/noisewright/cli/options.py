@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.local import LocalPlan
     from noisewright.planning.open_values import OpenPlan
+    from noisewright.planning.row_plans import RowsPlanned
     from noisewright.privacy.budget import Neighbours, Privacy
     from noisewright.workload import Workload
 
@@ -194,15 +195,16 @@ def check_recorded(output: str, *inputs: str) -> int:
     return spendings(read_record(metadata_path(output)))
 
 
-def curator_plan(path: str) -> CentralPlan | OpenPlan:
+def curator_plan(path: str) -> CentralPlan | OpenPlan | RowsPlanned:
     """The plan in a file; one without a curator is refused."""
     import noisewright as nw
     from noisewright.errors import InvalidParameter
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.open_values import OpenPlan
+    from noisewright.planning.row_plans import RowPlan
 
     plan = nw.load(path)
-    if not isinstance(plan, CentralPlan | OpenPlan):
+    if not isinstance(plan, CentralPlan | OpenPlan | RowPlan):
         raise InvalidParameter(
             "plan",
             path,

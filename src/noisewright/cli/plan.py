@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -20,6 +20,7 @@ from noisewright.cli.output import (
     progress,
     significant,
 )
+from noisewright.cli.row_commands import asks_rows, plan_rows
 
 if TYPE_CHECKING:
     from noisewright.local.mechanism import Progress
@@ -93,6 +94,12 @@ _STAGES = {"proof": "proving", "first plan": "a first plan"}
     "--values-share", type=float, default=0.25, show_default=True,
     help="With open attributes: the share of the budget by which their values are told.",
 )  # fmt: skip
+@click.option(
+    "--columns", metavar="NAMES",
+    help="Second moments of these numeric columns; with conjunctions:D:2 all pairs of binary ones. "
+    "Between commas, or @FILE with a name to a line.",
+)  # fmt: skip
+@click.option("--radius", type=float, help="With --columns: rows are clipped to this length.")
 @click.option("-o", "--output", type=FILE, help="Write the plan here.")
 @json_option
 def plan(
@@ -108,6 +115,8 @@ def plan(
     pure: bool,
     prior: str | None,
     values_share: float,
+    columns: str | None,
+    radius: float | None,
     **local: str | float | None,
 ) -> None:
     """Plan private answers to WORKLOAD (such as prefix:64), or to questions in YAML.
@@ -124,19 +133,29 @@ def plan(
       noisewright plan prefix:64 --target-rmse 25
       noisewright plan prefix:64 --model local --epsilon 1 --people 200000
       noisewright plan --queries q.yaml --schema s.yaml --epsilon 1 --delta 1e-9 -o people.nw
+      noisewright plan --columns height,weight,age --radius 1 --epsilon 1 -o moments.nw
+      noisewright plan conjunctions:200:2 --columns @names.txt --epsilon 1 -o pairs.nw
     """
+    from noisewright.errors import InvalidParameter
     from noisewright.files import check_writable
     from noisewright.planning.targets import Target
     from noisewright.workload.matrix_files import read_matrix
 
     if output is not None:
         check_writable(output)
+    settled = {"model": question.model == "local" and "local", "strategy": strategy}
+    named = {"mechanism": mechanism != "auto" and mechanism, "target": table_targets}
+    goals = {"target_rmse": target_rmse, "target_max": target_max, "explain": explain}
+    special = {**settled, **named, **goals, "prior": prior, **local}
+    if asks_rows(question, columns):
+        number = cast("int | None", special.pop("people"))
+        special |= {"queries": question.spec, "schema": question.schema, "unit": question.unit}
+        plan_rows(question, columns, radius, number, special, output, as_json)
+        return
+    if radius is not None:
+        raise InvalidParameter("radius", radius, "goes with --columns", "name the columns")
     if (schema := open_schema(question)) is not None:
-        settled = {"model": question.model == "local" and "local", "strategy": strategy}
-        named = {"mechanism": mechanism != "auto" and mechanism, "target": table_targets}
-        goals = {"target_rmse": target_rmse, "target_max": target_max, "explain": explain}
-        ignored = {**settled, **named, **goals, "prior": prior, **local}
-        plan_open(question, schema, values_share, ignored, output, as_json)
+        plan_open(question, schema, values_share, special, output, as_json)
         return
     if question.model == "local":
         settings: dict[str, Any] = {k: v for k, v in local.items() if v is not None}

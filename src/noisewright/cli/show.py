@@ -118,7 +118,7 @@ def _container(path: Path) -> dict[str, Any]:
     if isinstance(content, LearningPlan | Selection):
         return facts | content.summary()
     if isinstance(content, CovarianceRelease | PairsRelease):
-        return facts | {"people": content.people, **content.record()}
+        return facts | content.metadata
     assert not isinstance(content, RunningStream)
     more = _release(content) if isinstance(content, Release) else _plan(content)
     return facts | more

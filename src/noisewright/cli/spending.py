@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noisewright.ledger.book import Ledger
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.open_values import OpenPlan
-    from noisewright.planning.release import Release
+    from noisewright.planning.row_plans import RowsPlanned
     from noisewright.planning.spending import Again
 
 
@@ -55,8 +55,11 @@ class Spending:
                 )
 
     def release(
-        self, plan: CentralPlan | OpenPlan, table: str | list[str] | dict[str, object], output: str
-    ) -> Release:
+        self,
+        plan: CentralPlan | OpenPlan | RowsPlanned,
+        table: str | list[str] | dict[str, object],
+        output: str,
+    ) -> Any:
         """The release, taken from the budget of the dataset where there is a ledger."""
         release = plan.release(table, ledger=self.book, dataset=self.dataset, again=self.again)
         self.told = f"the budget was spent, and {output} may hold the answers"
@@ -119,26 +122,32 @@ def spending_options(command: Command) -> Command:
     return gathered("spending", Spending, _OPTIONS)(called)
 
 
-def show_dry_run(plan: CentralPlan | OpenPlan, spending: Spending, as_json: bool) -> None:
+def show_dry_run(
+    plan: CentralPlan | OpenPlan | RowsPlanned, spending: Spending, as_json: bool
+) -> None:
     """What would be measured and spent; nothing is read or spent."""
     from noisewright.cli.output import print_json, print_table
-    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.open_values import OpenPlan
+    from noisewright.planning.row_plans import RowPlan
 
     cost = plan.cost
-    form = plan if isinstance(plan, CentralPlan) else plan.assumed()
+    form: Any = plan.assumed() if isinstance(plan, OpenPlan) else plan
+    columns = isinstance(plan, RowPlan)
+    read = len(form.columns) if columns else len(form.method.tables)
+    answers = len(form.forecast().std) if columns else form.queries
     facts: dict[str, Any] = {
         "dry_run": True,
-        "queries": form.queries,
+        "queries": answers,
         "mechanism": form.mechanism,
         "privacy": plan.privacy.to_dict(),
         "spend": cost.spend.to_dict(),
         "noise": list(cost.noise),
-        "tables_read": len(form.method.tables),
+        "columns_read" if columns else "tables_read": read,
     }
     rows = [
-        ("answers", f"{form.queries:,}" + " or so" * (form is not plan)),
+        ("answers", f"{answers:,}" + " or so" * (form is not plan)),
         ("mechanism", form.mechanism),
-        ("tables counted", f"{len(form.method.tables):,}"),
+        ("columns read" if columns else "tables counted", f"{read:,}"),
         *(("noise", noise_text(noise)) for noise in cost.noise),
         ("would spend", plan.privacy.text()),
     ]
@@ -154,7 +163,9 @@ def show_dry_run(plan: CentralPlan | OpenPlan, spending: Spending, as_json: bool
         print_table("Dry run: nothing was read, nothing was spent", ["", ""], rows)
 
 
-def _shares(book: Ledger, dataset: str, plan: CentralPlan | OpenPlan) -> tuple[float, float]:
+def _shares(
+    book: Ledger, dataset: str, plan: CentralPlan | OpenPlan | RowsPlanned
+) -> tuple[float, float]:
     account, group = book.history().part(split_name(dataset))
     limits, used = account.created.limits, account.used_of(group)
     used = used if group else account.used

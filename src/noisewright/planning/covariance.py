@@ -2,59 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from noisewright import __version__
-from noisewright.central.geometry.second_moments import LARGEST_SHARE, SecondMoments
-from noisewright.display import Shown
+from noisewright.central.geometry.second_moments import LARGEST_SHARE, Integers, SecondMoments
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import above_noise, possible_moments
-from noisewright.planning.counting import Data, Source
 from noisewright.planning.plan import LEVEL, Forecast
-from noisewright.planning.release import fresh_name
-from noisewright.planning.spending import (
-    Again,
-    Cost,
-    LedgerLike,
-    LedgerNote,
-    Reservation,
-    noise_of,
-    purse_of,
-)
+from noisewright.planning.row_plans import RowPlan, RowReader, RowRelease, column_names
+from noisewright.planning.spending import LedgerNote
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
-from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray
 
-RowReader = Callable[[Source, Sequence[str]], Iterator[FloatArray]]
-"""Batches of the named columns of a table, as numbers; what is no number is NaN."""
-
-
-def row_batches(
-    data: Data, columns: Sequence[str], reader: RowReader | None
-) -> Iterable[FloatArray]:
-    """Rows of an array, or of the columns of a table."""
-    if isinstance(data, np.ndarray):
-        return [np.asarray(data, dtype=np.float64)]
-    if reader is None:
-        raise InvalidParameter("data", type(data).__name__, "needs a reader of tables")
-    return reader(data, columns)
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CovariancePlan(Shown):
-    """Second moments, means and covariances of `columns`, in one private measurement."""
+class CovariancePlan(RowPlan[SecondMoments, Integers, "CovarianceRelease"]):
+    """Second moments, means and covariances of `columns`, in one private measurement.
 
-    columns: tuple[str, ...]
-    method: SecondMoments
-    reader: RowReader | None = field(default=None, compare=False)
+    Rows are clipped to the radius.
+    """
 
     def __post_init__(self) -> None:
         if not len(set(self.columns)) == len(self.columns) == self.method.columns:
@@ -63,24 +37,14 @@ class CovariancePlan(Shown):
             raise InvalidParameter("share", 0, "tells no number of people, which is protected here")
 
     @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
-
-    @property
     def mechanism(self) -> str:
         """The name of the noise."""
         return "wishart-difference" if self.method.pure else "gaussian"
 
     @property
-    def privacy(self) -> Privacy:
-        """The promise that one release keeps."""
-        return self.method.privacy
-
-    @property
-    def spend(self) -> Spend:
-        """What one release costs."""
-        return self.method.spend
+    def title(self) -> str:
+        """What is released, in words."""
+        return f"second moments of {len(self.columns)} columns, {self.mechanism}"
 
     def forecast(self) -> Forecast:
         """Standard errors of the entries of Σxxᵀ, row by row, before it is divided by people."""
@@ -125,58 +89,14 @@ class CovariancePlan(Shown):
             **self.method.record(),
         }
 
-    @cached_property
-    def cost(self) -> Cost:
-        """What a ledger is told of a release."""
-        from noisewright.planning.plan_files import plan_digest
+    def _exact(self, batches: Iterable[FloatArray]) -> tuple[Integers, int]:
+        return self.method.exact(batches)
 
-        title = f"second moments of {len(self.columns)} columns, {self.mechanism}"
-        noise = noise_of(self.method.record())
-        return Cost(self.spend, self.privacy, plan_digest(self), title, noise)
-
-    def release(
-        self,
-        data: Data,
-        *,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> CovarianceRelease:
-        """Measure a table, or an array with one row per person; each call spends the budget.
-
-        Rows are clipped to the radius; a value that is missing or no number counts as zero.
-        """
-        purse = purse_of(ledger, dataset, again)
-        if purse is None:
-            return self._release(*self.method.exact(row_batches(data, self.columns, self.reader)))
-        if (stored := purse.stored(self.cost.plan)) is not None:
-            from noisewright.planning.plan_files import from_bytes
-
-            restored = from_bytes(stored)
-            assert isinstance(restored, CovarianceRelease)
-            return restored
-        purse.check(self.cost)
-        exact, people = self.method.exact(row_batches(data, self.columns, self.reader))
-        return purse.spend(self.cost, lambda r: self._release(exact, people, reservation=r))
-
-    def _release(
-        self,
-        exact: Any,
-        people: int,
-        source: ByteSource | None = None,
-        reservation: Reservation | None = None,
-    ) -> CovarianceRelease:
-        measured = self.method.measure(exact, source)
-        public = None if self.method.protected else people
-        name = fresh_name() if reservation is None else reservation.identity
-        note = None if reservation is None else reservation.note
-        return CovarianceRelease(self, measured, public, name, note)
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all."""
-        from noisewright.planning.plan_files import save
-
-        save(self, path)
+    def _noisy(
+        self, exact: Integers, people: int | None, name: str, note: LedgerNote | None,
+        source: ByteSource | None,
+    ) -> CovarianceRelease:  # fmt: skip
+        return CovarianceRelease(self, self.method.measure(exact, source), people, name, note)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -211,21 +131,11 @@ class Regression:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CovarianceRelease(Shown):
+class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     """One noisy matrix, and all that follows from it at no further cost."""
 
-    plan: CovariancePlan
-    measured: FloatArray
-    public_people: int | None
-    identity: str
-    note: LedgerNote | None = None
-
-    @property
-    def people(self) -> float:
-        """How many people there are: as is public, or as measured."""
-        if self.public_people is not None:
-            return float(self.public_people)
-        return max(1.0, float(self.measured[-1, -1]) / self.plan.method.share**2)
+    def _measured_people(self) -> float:
+        return float(self.measured[-1, -1]) / self.plan.method.share**2
 
     @property
     def second_moment(self) -> FloatArray:
@@ -289,24 +199,45 @@ class CovarianceRelease(Shown):
         labels = (*features, *(("constant",) if method.constant else ()))
         return Regression(labels, raw * unit, np.sqrt(variance) * unit)
 
-    def record(self) -> dict[str, Any]:
-        """What was spent and how: ready for JSON, nothing private in it."""
-        return {
-            "format": "noisewright-covariance",
-            "version": __version__,
-            "identity": self.identity,
-            "spend": self.plan.spend.to_dict(),
-            **self.plan.summary(),
-        }
+    @property
+    def std(self) -> dict[str, FloatArray]:
+        """Standard errors of `second_moment`, `mean` and `covariance`: those of the noise alone.
 
-    def save(self, path: str | Path) -> None:
-        """Write the release, whole or not at all."""
-        from noisewright.planning.plan_files import save
+        To first order, where covariances, or all figures under add-remove, are quotients and
+        products of what was measured.
+        """
+        method, people = self.plan.method, max(self.people, 1.0)
+        on, off = np.sqrt(method.variances)
+        size, radius = method.columns, method.radius
+        second = np.where(np.eye(size, dtype=bool), on, off) * (radius**2 / people)
+        if not method.constant:
+            return {"second_moment": second}
+        mean = np.full(size, off * radius / (method.share * people))
+        # d(mm') has m_j dm_i + m_i dm_j in it; entries of the noise are uncorrelated.
+        products = np.square(np.outer(mean, self.mean))
+        spread = products + products.T + 2 * np.diag(np.diag(products))
+        return {"second_moment": second, "mean": mean, "covariance": np.sqrt(second**2 + spread)}
 
-        save(self, path)
+    def to_arrow(self) -> pa.Table:
+        """Means, second moments and covariances with their standard errors, one to a row."""
+        import pyarrow as pa
 
-    def _facts(self) -> list[tuple[str, str]]:
-        return [("people", f"{self.people:,.0f}"), *self.plan._facts()]
+        names, std = np.array(self.plan.columns, dtype=object), self.std
+        rows, columns = np.triu_indices(len(names))
+        parts = []
+        for kind, errors in std.items():
+            values = getattr(self, kind)
+            pair = kind != "mean"
+            parts.append({
+                "statistic": [kind.replace("_", " ")] * (len(rows) if pair else len(names)),
+                "first": names[rows] if pair else names,
+                "second": names[columns] if pair else [None] * len(names),
+                "value": values[rows, columns] if pair else values,
+                "std_error": errors[rows, columns] if pair else errors,
+            })  # fmt: skip
+        kinds = {"statistic": pa.string(), "first": pa.string(), "second": pa.string(),
+                 "value": pa.float64(), "std_error": pa.float64()}  # fmt: skip
+        return pa.concat_tables([pa.table(part, schema=pa.schema(kinds)) for part in parts])
 
 
 def plan_covariance(
@@ -321,7 +252,7 @@ def plan_covariance(
 
     `radius` is the Euclidean length that every row is clipped to: public, never read off the data.
     """
-    names = tuple(f"x{i}" for i in range(columns)) if isinstance(columns, int) else tuple(columns)
+    names = column_names(columns)
     if not means and privacy.neighbours == "add-remove":
         raise InvalidParameter(
             "means",

@@ -2,63 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noisewright import __version__
 from noisewright.central.geometry.pairs import MeasuredPairs, PairMoments, Rows
 from noisewright.central.geometry.second_moments import GRID
-from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs
-from noisewright.planning.counting import Data
-from noisewright.planning.covariance import RowReader, row_batches
 from noisewright.planning.plan import LEVEL, Forecast
-from noisewright.planning.release import fresh_name
-from noisewright.planning.spending import (
-    Again,
-    Cost,
-    LedgerLike,
-    LedgerNote,
-    Reservation,
-    noise_of,
-    purse_of,
-)
+from noisewright.planning.row_plans import RowPlan, RowReader, RowRelease, column_names
+from noisewright.planning.spending import LedgerNote
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
-from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray
 from noisewright.workload.conjunctions import Conjunctions
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 _SIMULATED_PEOPLE = 5000
 _PUBLIC = ("independent", "one factor", "rare")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PairsPlan(Shown):
-    """How many people have both of any two of the `columns`, in two private measurements."""
+class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
+    """How many people have both of any two of the `columns`, in two private measurements.
 
-    columns: tuple[str, ...]
-    method: PairMoments
-    reader: RowReader | None = field(default=None, compare=False)
+    A person has an attribute where the column is at least one half (or true).
+    """
 
     def __post_init__(self) -> None:
         if not len(set(self.columns)) == len(self.columns) == self.method.attributes:
             raise InvalidParameter("columns", self.columns, "must be named once each")
-
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
 
     @property
     def mechanism(self) -> str:
@@ -66,14 +47,9 @@ class PairsPlan(Shown):
         return "second-moments"
 
     @property
-    def privacy(self) -> Privacy:
-        """The promise that one release keeps."""
-        return self.method.privacy
-
-    @property
-    def spend(self) -> Spend:
-        """What one release costs."""
-        return self.method.spend
+    def title(self) -> str:
+        """What is released, in words."""
+        return f"all pairs of {len(self.columns)} attributes, {self.mechanism}"
 
     @property
     def workload(self) -> Conjunctions:
@@ -142,62 +118,15 @@ class PairsPlan(Shown):
             **self.method.record(),
         }
 
-    @cached_property
-    def cost(self) -> Cost:
-        """What a ledger is told of a release."""
-        from noisewright.planning.plan_files import plan_digest
+    def _exact(self, batches: Iterable[FloatArray]) -> tuple[Rows, int]:
+        rows = Rows.of(batches, len(self.columns))
+        return rows, len(rows)
 
-        title = f"all pairs of {len(self.columns)} attributes, {self.mechanism}"
-        return Cost(
-            self.spend, self.privacy, plan_digest(self), title, noise_of(self.method.record())
-        )
-
-    def release(
-        self,
-        data: Data,
-        *,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> PairsRelease:
-        """Measure a table, or an array with one row per person; each call spends the budget.
-
-        A person has an attribute where the column is at least one half (or true); a value that is
-        missing or no number counts as zero.
-        """
-        purse = purse_of(ledger, dataset, again)
-        if purse is None:
-            return self._release(self._rows(data))
-        if (stored := purse.stored(self.cost.plan)) is not None:
-            from noisewright.planning.plan_files import from_bytes
-
-            restored = from_bytes(stored)
-            assert isinstance(restored, PairsRelease)
-            return restored
-        purse.check(self.cost)
-        rows = self._rows(data)
-        return purse.spend(self.cost, lambda r: self._release(rows, reservation=r))
-
-    def _rows(self, data: Data) -> Rows:
-        return Rows.of(row_batches(data, self.columns, self.reader), len(self.columns))
-
-    def _release(
-        self,
-        rows: Rows,
-        source: ByteSource | None = None,
-        reservation: Reservation | None = None,
-    ) -> PairsRelease:
-        measured = self.method.measure(rows, source)
-        public = None if self.method.protected else len(rows)
-        name = fresh_name() if reservation is None else reservation.identity
-        note = None if reservation is None else reservation.note
-        return PairsRelease(self, measured, public, name, note)
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all."""
-        from noisewright.planning.plan_files import save
-
-        save(self, path)
+    def _noisy(
+        self, exact: Rows, people: int | None, name: str, note: LedgerNote | None,
+        source: ByteSource | None,
+    ) -> PairsRelease:  # fmt: skip
+        return PairsRelease(self, self.method.measure(exact, source), people, name, note)
 
     def _facts(self) -> list[tuple[str, str]]:
         pairs = len(self.columns) * (len(self.columns) - 1) // 2
@@ -209,22 +138,12 @@ class PairsPlan(Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PairsRelease(Shown):
+class PairsRelease(RowRelease[PairsPlan, MeasuredPairs]):
     """Noisy totals and second moments, and all pairs that follow from them at no further cost."""
 
-    plan: PairsPlan
-    measured: MeasuredPairs
-    public_people: int | None
-    identity: str
-    note: LedgerNote | None = None
-
-    @property
-    def people(self) -> float:
-        """How many people there are: as is public, or as measured."""
-        if self.public_people is not None:
-            return float(self.public_people)
+    def _measured_people(self) -> float:
         assert self.measured.people is not None
-        return max(1.0, self.measured.people)
+        return self.measured.people
 
     @property
     def means(self) -> FloatArray:
@@ -275,27 +194,27 @@ class PairsRelease(Shown):
         names = list(self.plan.columns)
         return pd.DataFrame(self.proportions, index=names, columns=names)
 
-    def record(self) -> dict[str, Any]:
-        """What was spent and how: ready for JSON, nothing private in it."""
-        return {
-            "format": "noisewright-pairs",
-            "version": __version__,
-            "identity": self.identity,
-            "spend": self.plan.spend.to_dict(),
-            **self.plan.summary(),
-        }
+    def to_arrow(self) -> pa.Table:
+        """Every attribute and every pair: the share and number of people, one to a row.
 
-    def save(self, path: str | Path) -> None:
-        """Write the release, whole or not at all."""
-        from noisewright.planning.plan_files import save
+        An attribute alone stands with itself. `measured` is the share without the step that makes
+        it biased.
+        """
+        import pyarrow as pa
 
-        save(self, path)
+        rows, columns = np.triu_indices(len(self.means))
+        names = np.array(self.plan.columns, dtype=object)
+        share = self.proportions[rows, columns]
+        return pa.table({
+            "first": pa.array(names[rows], pa.string()),
+            "second": pa.array(names[columns], pa.string()),
+            "share": share,
+            "people": share * self.people,
+            "measured": self.measured_proportions[rows, columns],
+        })  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.means) * (len(self.means) - 1) // 2
-
-    def _facts(self) -> list[tuple[str, str]]:
-        return [("people", f"{self.people:,.0f}"), *self.plan._facts()]
 
 
 def made_up(name: str, people: int, attributes: int, rng: np.random.Generator) -> FloatArray:
@@ -314,5 +233,5 @@ def plan_pairs(
     columns: int | Sequence[str], privacy: Privacy, *, reader: RowReader | None = None
 ) -> PairsPlan:
     """Plan how many people have both of any two of these binary columns."""
-    names = tuple(f"x{i}" for i in range(columns)) if isinstance(columns, int) else tuple(columns)
+    names = column_names(columns)
     return PairsPlan(names, PairMoments(len(names), privacy), reader)
