@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from noisewright.errors import InvalidParameter
 from noisewright.workload import workload
 from noisewright.workload.structure import Structure, invariant_axes, named_sizes, terms
+from noisewright.workload.tensor import marginal_tables
 from oracles.workloads import TEXTS, matrix
 
 SIZES = {
@@ -138,3 +141,24 @@ def test_quadratic_forms_of_products_in_halves(text: str) -> None:
 def test_a_workload_of_another_size_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="cells where the domain has"):
         terms(workload("prefix:8"), (3, 2))
+
+
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_marginal_tables_share_their_sums(batch: tuple[int, ...]) -> None:
+    sizes = (2, 3, 1, 4)
+    cells = np.random.default_rng(3).normal(size=(24, *batch))
+    wanted = [own for width in range(5) for own in combinations(range(4), width)]
+    tables = dict(marginal_tables(cells, sizes, [*wanted, (0, 3)]))
+    assert set(tables) == set(wanted)
+    for own, table in tables.items():
+        others = tuple(i for i in range(4) if i not in own)
+        expected = cells.reshape(*sizes, *batch).sum(axis=others)
+        np.testing.assert_allclose(table, expected.reshape(-1, *batch), atol=1e-12)
+
+
+def test_parities_of_bits_whose_cells_nobody_lists_are_products() -> None:
+    asked = workload("parity:40:<=2")
+    parts = asked.structure.terms
+    assert asked.structure.sizes == (2,) * 40
+    assert [part.attributes for part in parts[:2] + parts[-1:]] == [(), (0,), (38, 39)]
+    assert len(parts) == asked.queries == 1 + 40 + 780

@@ -56,18 +56,12 @@ class CarryAccuracy(Accuracy):
         for number, term in enumerate(self.terms):
             numbers.setdefault(term.attributes, []).append(number)
         pieces: dict[int, FloatArray] = {}
+        apart = dict(marginal_tables(self._cells.diagonal(), sizes, numbers))
         for attributes, half in marginal_tables(self._cells, sizes, numbers):
             ((_, table),) = marginal_tables(half.T, sizes, [attributes])
-            pieces |= {number: self._variances(table, number) for number in numbers[attributes]}
+            for number in numbers[attributes]:
+                pieces[number] = _variances(self.terms[number], table, apart[attributes])
         return np.concatenate([pieces[number] for number in range(len(self.terms))])
-
-    def _variances(self, covariance: FloatArray, number: int) -> FloatArray:
-        """Of one term, whose table's cells have this covariance."""
-        term = self.terms[number]
-        squares = term.inner.row_quadratics(covariance)
-        # What is left of an answer that is public, as the number of replaced people, is rounding.
-        apart = term.inner.row_squares(covariance.diagonal())
-        return np.asarray(term.weight**2 * np.where(squares > _ROUNDING * apart, squares, 0.0))
 
     def covariance(self, chosen: Indices) -> FloatArray:
         cells = len(self._cells)
@@ -171,6 +165,16 @@ class CarryAccuracy(Accuracy):
             total = np.logaddexp(flat, np.logaddexp(*ends)) - np.log(2 * cores + 1 + 2 * tail.mass)
             best = np.minimum(best, (total.sum(axis=1) - np.log(alarm)) / theta[:, 0])
         return best
+
+
+def _variances(term: Term, covariance: FloatArray, apart: FloatArray) -> FloatArray:
+    """Of a term whose table's cells have this covariance; `apart` is it without correlations.
+
+    What is left of an answer that is public, as the number of replaced people, is rounding.
+    """
+    squares = term.inner.row_quadratics(covariance)
+    moved = squares > _ROUNDING * term.inner.row_squares(apart)
+    return np.asarray(term.weight**2 * np.where(moved, squares, 0.0))
 
 
 def _log_sinh_ratio(x: FloatArray, width: FloatArray) -> FloatArray:
