@@ -5,17 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 
 import numpy.typing as npt
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import check_alpha
-from noisewright.local.analysis.grams import table_gram
 from noisewright.local.approximate.tails import MaxError
-from noisewright.local.bounds.proof import Proof
-from noisewright.local.bounds.proved import proved_bound, search_proof
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
 from noisewright.local.choose.cost import ALPHA, check_people
 from noisewright.local.interruption import keeping_the_best
@@ -119,9 +115,10 @@ def _goal(max_error: float | None, beta: float | None) -> MaxError | None:
 def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
     """The plan, with the best proof found that it is near the least number of people.
 
-    One that an earlier search kept is as good as new: it counts for what it proves.
+    The strategy may get better by it. What an earlier search kept is as good as new: it counts for
+    what it proves, and for the error that it has.
     """
-    from noisewright.local.optimise.kept import Cache, default_folder, fingerprint
+    from noisewright.local.optimise.proving import Kept, proven
 
     def told(ratio: float) -> None:
         if settings.progress is not None:
@@ -129,23 +126,14 @@ def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
 
     known = plan.certificate
     floor = 0.0 if known is None else known.variance
-    folder = default_folder() if settings.cache is True else Path(str(settings.cache))
-    gram = table_gram(plan.workload)
-    question = fingerprint(gram, plan.epsilon, settings.effort, int(settings.seed), "proof")
-    proof = Cache(folder).load_proof(question) if settings.cache else None
-    if proof is None or not _proves_more(proof, plan, floor):
+    kept = Kept.of(plan.workload, plan.epsilon, settings)
+    strategy, proof = kept.load(plan.strategy, floor)
+    if proof is None:
         seconds = inf if settings.time_limit is None else settings.time_limit + began
         left = seconds - time.perf_counter()
         effort, target = settings.effort, settings.target_ratio
-        proof = search_proof(plan.workload, plan.strategy, floor, effort, target, left, told)
-        if proof is not None and settings.cache:
-            Cache(folder).save_proof(question, proof)
+        strategy, proof = proven(plan.workload, strategy, floor, effort, target, left, told)
+        kept.save(strategy if strategy is not plan.strategy else None, proof)
+    if strategy is not plan.strategy:
+        plan = replace(plan, strategy=strategy, mechanism="optimised")
     return replace(plan, proof=proof, seconds=time.perf_counter() - began)
-
-
-def _proves_more(proof: Proof, plan: LocalPlan, floor: float) -> bool:
-    """Whether a proof that a file held is about the plan's cells, and says something new."""
-    try:
-        return proved_bound(plan.workload, plan.epsilon, proof).variance > floor
-    except NoisewrightError:
-        return False

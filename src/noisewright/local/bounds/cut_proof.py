@@ -18,15 +18,14 @@ proved by a Cholesky factorization, and every rounding is counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import expm1, inf
+from typing import ClassVar
 
 import numpy as np
 
-from noisewright.errors import FileFormatError, InvalidParameter, refusing
-from noisewright.local.bounds.proof import EPS, Proof, largest_eigenvalue, symmetric
-from noisewright.local.reading import stored
+from noisewright.errors import InvalidParameter
+from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue, symmetric
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import Array, FloatArray
 
@@ -40,6 +39,15 @@ class CutProof(Proof):
     """d, E, the cuts b, c with weights u, and p."""
 
     kind = "cuts"
+    most_cells = MOST_CELLS
+    layout: ClassVar[Layout] = {
+        "squares": (np.float64, 1),
+        "pairs": (np.float32, 1),
+        "vectors": (np.int64, 2),
+        "offsets": (np.int64, 1),
+        "weights": (np.float64, 1),
+        "centre": (np.float64, 1),
+    }
     squares: FloatArray
     pairs: Array
     """The upper triangle of E, row by row, in single precision; its diagonal does not count."""
@@ -69,26 +77,6 @@ class CutProof(Proof):
             whole = getattr(self, name)
             if whole.dtype != np.int64 or ((whole < -_LARGEST) | (whole > _LARGEST)).any():
                 raise InvalidParameter(name, "array", "must be small whole numbers")
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, Array]) -> CutProof:
-        """The proof in a file: any numbers of its form, for it proves what it proves."""
-        with refusing("the proof is incomplete or damaged"):
-            cells = stored(arrays, "cells", np.int64, (None,))
-            if len(cells) > MOST_CELLS:
-                raise FileFormatError(f"a proof over {len(cells)} cells is too large; plan again")
-            return cls(
-                cells,
-                stored(arrays, "prior", np.float64, cells.shape),
-                stored(arrays, "factor", np.float64, (len(cells), None)),
-                stored(arrays, "prices", np.float64, cells.shape),
-                stored(arrays, "squares", np.float64, cells.shape),
-                stored(arrays, "pairs", np.float32, (None,)),
-                stored(arrays, "vectors", np.int64, (None, len(cells))),
-                stored(arrays, "offsets", np.int64, (None,)),
-                stored(arrays, "weights", np.float64, (None,)),
-                stored(arrays, "centre", np.float64, cells.shape),
-            )
 
     def rise(self, epsilon: float) -> float:
         return raised(self, epsilon)

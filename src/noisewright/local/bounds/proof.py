@@ -15,19 +15,26 @@ A proof may be about some cells only: what people of these types cannot beat, no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter
+from noisewright.errors import FileFormatError, InvalidParameter, refusing
+from noisewright.local.reading import stored
 from noisewright.local.strategy import IntArray
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import Array, FloatArray
 
 EPS = 2.0**-52
 _MARGIN = 2.0**-40  # of the two numbers whose difference a floor is: far above their own rounding
 _WIDENINGS = (1.0, 16.0, 256.0, 2.0**16, 2.0**28)
+
+
+Layout = Mapping[str, tuple[npt.DTypeLike, int]]
+"""Types of arrays by their names, and how many axes they have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +42,9 @@ class Proof(ABC):
     """The cells that a proof is about, π, Y and λ: whatever they are, their check says what of."""
 
     kind: ClassVar[str]
+    most_cells: ClassVar[int]
+    layout: ClassVar[Layout]
+    """What its multipliers are in a file."""
     cells: IntArray
     prior: FloatArray
     factor: FloatArray
@@ -49,6 +59,24 @@ class Proof(ABC):
         )
         if self.prior.min() < 0 or abs(float(self.prior.sum()) - 1.0) > 1e-9:
             raise InvalidParameter("prior", "array", "must be a distribution")
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> Self:
+        """The proof in a file: any numbers of its form, for it proves what it proves."""
+        with refusing("the proof is incomplete or damaged"):
+            cells = stored(arrays, "cells", np.int64, (None,))
+            if len(cells) > cls.most_cells:
+                raise FileFormatError(f"a proof over {len(cells)} cells is too large; plan again")
+            common = {
+                "prior": (np.float64, 1),
+                "factor": (np.float64, 2),
+                "prices": (np.float64, 1),
+            }
+            parts = {
+                name: stored(arrays, name, dtype, (None,) * axes)
+                for name, (dtype, axes) in {**common, **cls.layout}.items()
+            }
+            return cls(cells, **parts)
 
     def _check_shapes(self, **shapes: tuple[int, ...]) -> None:
         for name, shape in shapes.items():

@@ -15,15 +15,14 @@ Cholesky factorization, and every rounding is counted. A proof that is wrong pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import expm1
+from typing import ClassVar
 
 import numpy as np
 
-from noisewright.errors import FileFormatError, InvalidParameter, refusing
-from noisewright.local.bounds.proof import EPS, Proof, largest_eigenvalue, symmetric
-from noisewright.local.reading import stored
+from noisewright.errors import InvalidParameter
+from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue, symmetric
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import Array, FloatArray
 
@@ -35,6 +34,12 @@ class SetProof(Proof):
     """ν and E for some set sizes, in between interpolated."""
 
     kind = "sets"
+    most_cells = MOST_CELLS
+    layout: ClassVar[Layout] = {
+        "sizes": (np.int64, 1),
+        "tilts": (np.float64, 2),
+        "excess": (np.float32, 2),
+    }
     sizes: IntArray
     tilts: FloatArray
     excess: Array
@@ -52,23 +57,6 @@ class SetProof(Proof):
             raise InvalidParameter("sizes", "array", f"must lie between 1 and {self.size}")
         if self.excess.min() < 0:
             raise InvalidParameter("excess", "array", "must not be negative")
-
-    @classmethod
-    def of(cls, arrays: Mapping[str, Array]) -> SetProof:
-        """The proof in a file: any numbers of its form, for it proves what it proves."""
-        with refusing("the proof is incomplete or damaged"):
-            cells = stored(arrays, "cells", np.int64, (None,))
-            if len(cells) > MOST_CELLS:
-                raise FileFormatError(f"a proof over {len(cells)} cells is too large; plan again")
-            return cls(
-                cells,
-                stored(arrays, "prior", np.float64, cells.shape),
-                stored(arrays, "factor", np.float64, (len(cells), None)),
-                stored(arrays, "prices", np.float64, cells.shape),
-                stored(arrays, "sizes", np.int64, (None,)),
-                stored(arrays, "tilts", np.float64, (None, len(cells))),
-                stored(arrays, "excess", np.float32, (None, None)),
-            )
 
     def rise(self, epsilon: float) -> float:
         return repair(self, epsilon)

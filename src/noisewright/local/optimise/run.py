@@ -18,16 +18,15 @@ from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.kept import Cache, Checkpoint, default_folder, fingerprint
 from noisewright.local.optimise.optimised import Control, Optimised
-from noisewright.local.optimise.task import Task
+from noisewright.local.optimise.task import LOST, Task
 from noisewright.local.optimise.ways import Structure, Way, never_worse, preset, search, seeing_all
 from noisewright.local.strategy import Arrays, Strategy
 from noisewright.parallel import one_thread_if_small
-from noisewright.solution import SLACK, Status
+from noisewright.solution import Status
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 from noisewright.workload.tensor import mean_error
 
-_LOST = (NoisewrightError, np.linalg.LinAlgError, ArithmeticError)
 _QUICK_SIZE = 16
 _ROUNDS = 12
 _LEAST = 1e-6
@@ -62,7 +61,7 @@ def optimise(
     folder = default_folder() if chosen.cache is True else Path(str(chosen.cache))
     cache = Cache(folder) if chosen.cache else None
     entry = None if cache is None else cache.load(question)
-    value = None if entry is None else _value(task, entry[0])
+    value = None if entry is None else task.kept_value(entry[0])
     if entry is not None and value is not None:
         return _result(task, *entry, value, Status.CACHED, control)
     state = None
@@ -84,25 +83,12 @@ def optimise(
     return result
 
 
-def _value(task: Task, strategy: Strategy) -> float | None:
-    """The error of a strategy that a file holds; None where it does not do what is asked."""
-    try:
-        if not task.keeps(strategy) or strategy.promise.epsilon != task.epsilon:
-            return None
-        # Errors of queries that it does not see would be understated.
-        strategy.check_reach(task.queries)
-        value = task.value(strategy)
-    except _LOST:
-        return None
-    return value if task.floor * (1 - SLACK) <= value < np.inf else None
-
-
 def _searched(way: Way, task: Task, seed: int, control: Control, state: Arrays | None) -> Strategy:
     """What a search ends in, from a snapshot if one is at hand and can be gone on from."""
     if state is not None:
         try:
             return way(np.random.default_rng(seed), control, state)
-        except _LOST:
+        except LOST:
             pass  # the file held anything: begin anew
     try:
         strategy = way(np.random.default_rng(seed), control, None)

@@ -8,19 +8,21 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, TooLarge
 from noisewright.local.analysis.grams import normalised, table_gram, without_offsets
 from noisewright.local.bounds.trace import even_moment, prior_variance, variance_off_the_total
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.listed import check_prior
 from noisewright.local.strategy import Strategy
-from noisewright.solution import BoundClass, Certificate
+from noisewright.solution import SLACK, BoundClass, Certificate
 from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import DenseGram, Gram
 
 OBJECTIVES = ("worst", "average")
 _BLOCK_ENTRIES = 2**22
+LOST = (NoisewrightError, np.linalg.LinAlgError, ArithmeticError)
+"""What a search or a file that holds anything may end in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +110,18 @@ class Task:
         if self.objective == "average":
             return strategy.average_variance(self.gram)
         return strategy.worst_variance(self.gram)
+
+    def kept_value(self, strategy: Strategy) -> float | None:
+        """The error of a strategy that a file holds; None where it does not do what is asked."""
+        try:
+            if not self.keeps(strategy) or strategy.promise.epsilon != self.epsilon:
+                return None
+            # Errors of queries that it does not see would be understated.
+            strategy.check_reach(self.queries)
+            value = self.value(strategy)
+        except LOST:
+            return None
+        return value if self.floor * (1 - SLACK) <= value < np.inf else None
 
     def reached(self, strategy: Strategy) -> bool:
         """Whether all queries are answered, also those that vanish beside others in the Gram."""

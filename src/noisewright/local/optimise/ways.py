@@ -80,8 +80,8 @@ PRESETS: dict[str, Preset] = {
         Effort(
             rows_per_cell=24,
             iterations=300,
-            patterns=Generation(rounds=60, up_to=256, seconds=70.0),
-            seconds=90.0,
+            patterns=Generation(rounds=60, up_to=256, seconds=30.0),
+            seconds=40.0,
         ),
         OrbitEffort(
             rounds=300,

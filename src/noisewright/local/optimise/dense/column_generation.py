@@ -16,6 +16,7 @@ from math import inf
 import numpy as np
 
 from noisewright.local.optimise.dense.design import Design
+from noisewright.local.optimise.dense.families import runs
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import proposals, undervalued, worths
 from noisewright.local.optimise.dense.saddle import best_saddle
@@ -27,8 +28,9 @@ from noisewright.workload.base import Array, FloatArray
 _NEWTON_STEPS = 40
 _KEPT_PER_CELL, _MOST_KEPT, _MOST_FRESH = 30, 1000, 400  # weights cost cubes of these numbers
 _FEW_CELLS = 64
-_FRESH_PER_CELL, _STARTS_PER_CELL = 4, 40
-_EVERY_PATTERN = 9
+_FRESH_PER_CELL, _STARTS_PER_CELL, _MOST_STARTS = 4, 40, 4096
+EVERY_PATTERN = 9
+"""Up to so many cells all patterns are listed: the optimum is exact."""
 _ROUGHEST, _CLOSEST = 3e-2, 1e-5
 _PATIENCE, _LITTLE = 3, 1e-4
 _LIGHT = 1e-3
@@ -40,7 +42,7 @@ class Generation:
 
     rounds: int = 20
     up_to: int = 64
-    seconds: float = 18.0
+    seconds: float = 8.0  # a proof says better where to go on (`refining`)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +109,12 @@ def generate(
     rng: np.random.Generator,
     control: Control,
     worst_case: bool = False,
+    guide: FloatArray | None = None,
 ) -> tuple[Design, Objective] | None:
     """Alternate best weights and better patterns; for the worst case with the prior against both.
+
+    A `guide`, positive for no pattern's vᵀΦv and near zero for those of a best design, says where
+    to look while the prices of this one are mixed with it.
 
     Weights are found the more closely the less is to gain: prices of a rough optimum are steadier,
     and ask for better patterns. Returns the best design met whose columns sum to one, with the
@@ -116,6 +122,7 @@ def generate(
     """
     best: tuple[float, Design, Objective] | None = None
     tolerance, earlier, began = _ROUGHEST, [inf] * _PATIENCE, time.thread_time()
+    family = runs(objective.gram, design.epsilon)
     steady: FloatArray | None = None
     if len(design.patterns) > 2 * _MOST_KEPT:
         design = _heaviest(design, objective.prior)
@@ -137,8 +144,10 @@ def generate(
         earlier.append(value)
         heavy = _heaviest(priced.design, objective.prior)
         phi = undervalued(priced.quadratic, priced.prices, objective.prior)
+        if guide is not None and steady is None:
+            steady = guide * float(phi.sum() / guide.sum())  # both are −1ᵀλ: of one scale
         steady = phi if steady is None else (steady + phi) / 2
-        fresh, worth = _proposed(heavy, priced, objective.prior, (steady, phi), rng)
+        fresh, worth = _proposed(heavy, priced, objective.prior, (steady, phi), family, rng)
         if not len(fresh):
             if tolerance <= _CLOSEST:
                 break
@@ -190,6 +199,7 @@ def _proposed(
     priced: Priced,
     prior: FloatArray,
     undervaluations: tuple[FloatArray, FloatArray],
+    family: BoolArray,
     rng: np.random.Generator,
 ) -> tuple[BoolArray, float]:
     """Patterns of positive worth at the last of some prices, and the largest worth.
@@ -199,15 +209,16 @@ def _proposed(
     there are: the problem is then solved exactly.
     """
     n, epsilon, now = design.patterns.shape[1], design.epsilon, undervaluations[-1]
-    if n <= _EVERY_PATTERN:
+    if n <= EVERY_PATTERN:
         numbers = np.arange(1, 2**n - 1)
         every = np.asarray(numbers[:, None] >> np.arange(n) & 1, dtype=bool)
         return every, float(max(worths(every, now, prior, epsilon).max(), 0.0))
     shares = design.weights * (design.relative @ prior)
-    starts = _STARTS_PER_CELL * n
+    starts = min(_STARTS_PER_CELL * n, _MOST_STARTS)
+    some = family[rng.permutation(len(family))[: starts // 4]]
     for phi in undervaluations:
         found = proposals(
-            design.patterns, shares, priced.quadratic, phi, prior, epsilon, starts, rng
+            design.patterns, shares, priced.quadratic, phi, prior, epsilon, starts, rng, some
         )[0]
         worth = worths(found, now, prior, epsilon)
         fresh, largest = found[worth > 0], float(worth.max(initial=0.0))

@@ -12,6 +12,7 @@ from noisewright.workload.base import FloatArray
 
 _SHAKES = (1.0, 2.0, 4.0, 8.0)  # cells flipped, in the mean
 _LEAST_RISE = 1e-12
+_BLOCK_ENTRIES = 2**15  # of patterns improved together: what lies near the processor
 
 
 def undervalued(quadratic: FloatArray, prices: FloatArray, prior: FloatArray) -> FloatArray:
@@ -30,6 +31,18 @@ def improve(
     patterns: BoolArray, phi: FloatArray, prior: FloatArray, epsilon: float
 ) -> tuple[BoolArray, FloatArray]:
     """From each pattern the best flip again and again, until none raises its worth."""
+    some = max(_BLOCK_ENTRIES // patterns.shape[1], 1)
+    parts = [
+        _improved(patterns[first : first + some], phi, prior, epsilon)
+        for first in range(0, len(patterns), some)
+    ]
+    better, worth = zip(*parts, strict=True)
+    return np.concatenate(better), np.concatenate(worth)
+
+
+def _improved(
+    patterns: BoolArray, phi: FloatArray, prior: FloatArray, epsilon: float
+) -> tuple[BoolArray, FloatArray]:
     slope, patterns = expm1(epsilon), patterns.copy()
     v = 1.0 + slope * patterns
     pulled = v @ phi
@@ -64,8 +77,9 @@ def proposals(
     epsilon: float,
     starts: int,
     rng: np.random.Generator,
+    family: BoolArray,
 ) -> tuple[BoolArray, FloatArray]:
-    """Patterns of positive worth, the best first: shaken present ones and random ones, improved.
+    """Patterns of positive worth, the best first: from shaken present ones, random ones, a family.
 
     The starts count as well as where they lead to: while prices are far off, all ascents end at a
     few patterns, which alone would say too little.
@@ -75,7 +89,8 @@ def proposals(
     shaken = parents ^ (rng.random(parents.shape) < rates)
     values, vectors = np.linalg.eigh(quadratic)
     factor = vectors * np.sqrt(np.clip(values, 0.0, None))
-    begun = np.concatenate([shaken, spectral_patterns(factor, epsilon, starts // 4, rng)])
+    random = spectral_patterns(factor, epsilon, starts // 4, rng)
+    begun = np.concatenate([shaken, random, family])
     better, worth = improve(begun, phi, prior, epsilon)
     patterns = np.concatenate([better, begun])
     worth = np.concatenate([worth, worths(begun, phi, prior, epsilon)])

@@ -1,0 +1,78 @@
+"""Searches for proofs of different kinds, from the reports of one strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import exp, inf
+
+import numpy as np
+
+from noisewright.local.bounds.cut_proof import MOST_CELLS as MOST_CUT_CELLS
+from noisewright.local.bounds.cut_search import CutSearch
+from noisewright.local.bounds.delsarte import scheme_of
+from noisewright.local.bounds.joint_problem import Reports
+from noisewright.local.bounds.proof import Proof
+from noisewright.local.bounds.set_proof import MOST_CELLS
+from noisewright.local.bounds.set_search import SetSearch
+from noisewright.local.optimise.dense.design import Types
+from noisewright.local.strategy import IndexStrategy, IntArray
+from noisewright.workload.base import FloatArray
+from noisewright.workload.gram import Gram
+
+_ROUNDS = 16
+_TRIES, _PATIENCE, _LEAST_GAIN = 2, 2, 2e-4  # a first proof says little about a search
+_FEW_QUERIES = 0.75  # of the cells: from here on sets proofs leave the least
+
+
+@dataclass(frozen=True, eq=False)
+class ProofRace:
+    """The search ahead goes on while it gains."""
+
+    gram: FloatArray
+    """Of the cells that some query tells apart."""
+    epsilon: float
+    cells: IntArray
+    searches: tuple[Iterator[Proof], ...]
+
+    @classmethod
+    def of(cls, asked: Gram, strategy: IndexStrategy) -> ProofRace:
+        """The searches that fit the number of cells, with few queries cuts first.
+
+        Where cells are alike, sets averaged over symmetries are the linear program for tables.
+        """
+        gram = asked.dense()
+        types, epsilon = Types.of(gram), strategy.epsilon
+        cells = np.sort(types.first)
+        chances = strategy.dense()[:, cells]
+        low = chances.min(axis=1)
+        prior = types.merged(strategy.prior)[types.group[cells]]
+        reports = Reports(chances > low[:, None] * exp(epsilon / 2), low, prior)
+        inner = gram[np.ix_(cells, cells)]
+        searches: list[Iterator[Proof]] = []
+        if len(cells) <= MOST_CELLS and scheme_of(asked) is None:
+            searches.append(SetSearch(inner, epsilon, reports).proofs(_ROUNDS))
+        if len(cells) <= MOST_CUT_CELLS:
+            few = np.linalg.matrix_rank(inner, hermitian=True) < _FEW_QUERIES * len(cells)
+            searches.insert(0 if few else 1, CutSearch(inner, epsilon, reports).proofs(_ROUNDS))
+        return cls(inner, epsilon, cells.astype(np.int64), tuple(searches))
+
+    def proofs(self) -> Iterator[tuple[float, Proof]]:
+        """Proofs about the cells with the variance they prove, from whichever search is ahead."""
+        best, idle = dict.fromkeys(self.searches, -inf), dict.fromkeys(self.searches, 0)
+        tried = dict.fromkeys(self.searches, 0)
+        while best:
+            fresh = [search for search in best if tried[search] < _TRIES]
+            search = fresh[0] if fresh else max(best, key=lambda one: best[one])
+            proof = next(search, None)
+            if proof is None:
+                del best[search]
+                continue
+            tried[search] += 1
+            value = proof.variance(self.gram, self.epsilon)
+            gained = tried[search] == 1 or value > best[search] * (1 + _LEAST_GAIN)
+            idle[search] = 0 if gained else idle[search] + 1
+            best[search] = max(best[search], value)
+            if idle[search] >= _PATIENCE:
+                del best[search]
+            yield value, replace(proof, cells=self.cells)

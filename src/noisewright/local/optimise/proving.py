@@ -1,0 +1,191 @@
+"""A strategy and a proof of how good it is, each found with the help of the other.
+
+A search for a proof begins at a strategy's reports, and ends in a condition that is tight at the
+reports a best strategy makes. So strategy and proof are improved in turn until they are near each
+other or the time is over; whatever was best of each stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+import numpy as np
+
+from noisewright.errors import NoisewrightError
+from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.proof import Proof
+from noisewright.local.bounds.proved import MOST_LISTED, proved_bound
+from noisewright.local.interruption import interrupted
+from noisewright.local.mechanism import Search
+from noisewright.local.optimise.dense.column_generation import EVERY_PATTERN, Generation
+from noisewright.local.optimise.dense.refining import refined
+from noisewright.local.optimise.kept import Cache, default_folder, fingerprint
+from noisewright.local.optimise.optimised import Control
+from noisewright.local.optimise.proof_race import ProofRace
+from noisewright.local.optimise.task import Task
+from noisewright.local.strategy import IndexStrategy, Strategy
+from noisewright.workload.base import Workload
+from noisewright.workload.gram import Gram
+
+_MOST_REPORTS = 2**13
+_TARGET = 1.005
+_SECONDS = {"low": (0.0, 0.0), "normal": (18.0, 38.0), "high": (60.0, 210.0)}
+"""How long both are looked for, on up to 64 cells and on more."""
+_FEW_CELLS = 64
+_PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the time left, turn by turn
+_TURNS, _ROUNDS = 3, 40
+_LEAST_GAIN = 1e-3  # of a strategy, for its proof to be looked for anew
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an earlier search for the same question found, where searches are kept."""
+
+    task: Task
+    workload: Workload
+    question: str
+    cache: Cache | None
+
+    @classmethod
+    def of(cls, workload: Workload, epsilon: float, search: Search) -> Kept:
+        """The place of a question."""
+        folder = default_folder() if search.cache is True else Path(str(search.cache))
+        task = Task.of(workload, epsilon)
+        steering = epsilon, search.effort, int(search.seed), "proof"
+        question = fingerprint(table_gram(workload), *steering)
+        return cls(task, workload, question, Cache(folder) if search.cache else None)
+
+    def load(self, strategy: Strategy, floor: float) -> tuple[Strategy, Proof | None]:
+        """The strategy, or the one kept if it is better; the proof kept, if it says more."""
+        if self.cache is None:
+            return strategy, None
+        entry, proof = self.cache.load(self.question), self.cache.load_proof(self.question)
+        value = None if entry is None else self.task.kept_value(entry[0])
+        if entry is not None and value is not None and value < self.task.value(strategy):
+            strategy = entry[0]
+        try:
+            if proof is not None:
+                bound = proved_bound(self.workload, self.task.epsilon, proof)
+                proof = proof if bound.variance > floor else None
+        except NoisewrightError:
+            proof = None
+        return strategy, proof
+
+    def save(self, strategy: Strategy | None, proof: Proof | None) -> None:
+        """Keep what is new."""
+        if self.cache is not None and proof is not None:
+            self.cache.save_proof(self.question, proof)
+            if strategy is not None:
+                self.cache.save(self.question, strategy, "optimised")
+
+
+def proven(
+    workload: Workload,
+    strategy: Strategy,
+    floor: float,
+    effort: str,
+    target: float | None = None,
+    limit: float = inf,
+    told: Callable[[float], None] | None = None,
+) -> tuple[Strategy, Proof | None]:
+    """The best strategy found, and the best proof if any proves more than a known floor.
+
+    Stops where the strategy's variance is within `target` of the floor proved, where turns bring
+    next to nothing, or after the effort's time or `limit` seconds; an interruption keeps the best
+    so far. `told` hears every ratio.
+    """
+    seconds = min(_SECONDS[effort][workload.size > _FEW_CELLS], limit)
+    if interrupted() or seconds <= 0 or not 2 < workload.size <= MOST_LISTED:
+        return strategy, None
+    if strategy.delta or not isinstance(strategy, IndexStrategy):
+        return strategy, None
+    if strategy.outputs > _MOST_REPORTS or not strategy.two_valued:
+        return strategy, None
+    gram = table_gram(workload)
+    worst, enough = strategy.worst_variance(gram), target or _TARGET
+    pair = _Pair(gram, strategy, worst, max(floor, 0.0), enough, seconds, told)
+    with suppress(KeyboardInterrupt, np.linalg.LinAlgError, NoisewrightError):
+        pair.improve()  # whatever ends it, what was found before stands
+    return pair.strategy, pair.proof
+
+
+@dataclass(eq=False)
+class _Pair:
+    """The best strategy and proof so far."""
+
+    gram: Gram
+    strategy: IndexStrategy
+    worst: float
+    floor: float
+    enough: float
+    seconds: float
+    told: Callable[[float], None] | None
+    proof: Proof | None = None
+    guide: Proof | None = None
+    """The best proof found, which need not prove more than is known."""
+    guided: float = -inf
+
+    def __post_init__(self) -> None:
+        self.began = time.thread_time()  # a busy machine proves no less
+
+    @property
+    def left(self) -> float:
+        """Seconds of this thread's own time."""
+        return self.seconds - (time.thread_time() - self.began)
+
+    @property
+    def done(self) -> bool:
+        near = self.worst <= self.enough * self.floor
+        return near or self.left <= 0 or interrupted()
+
+    def improve(self) -> None:
+        """Turn by turn: a proof, then the strategy, while that gains."""
+        race, turn = ProofRace.of(self.gram, self.strategy).proofs(), 0
+        while not self.done:
+            turning = turn < _TURNS and self.gram.size > EVERY_PATTERN
+            ended = self._prove(race, self.left * (_PROOF_SHARE if turning else 1.0))
+            if self.done or (ended and not turning):
+                return
+            gained = turning and self._refine()
+            if gained:
+                race, turn = ProofRace.of(self.gram, self.strategy).proofs(), turn + 1
+            elif ended:
+                return
+            else:
+                turn = _TURNS
+
+    def _prove(self, race: Iterator[tuple[float, Proof]], seconds: float) -> bool:
+        """Go on with a search for so long; whether it ended by itself."""
+        until = self.left - seconds
+        while not self.done and self.left > until:
+            value, proof = next(race, (-inf, None))
+            if proof is None:
+                return True
+            if value > self.guided:
+                self.guided, self.guide = value, proof
+            if value > self.floor:
+                self.floor, self.proof = value, proof
+            self._tell()
+        return False
+
+    def _tell(self) -> None:
+        if self.told is not None and self.floor > 0:
+            self.told(self.worst / self.floor)
+
+    def _refine(self) -> bool:
+        """Whether a strategy was found, near where the proof is tight, that is clearly better."""
+        if self.guide is None:
+            return False
+        effort = Generation(_ROUNDS, MOST_LISTED, self.left * _STRATEGY_SHARE)
+        control = Control(self.floor, target_ratio=self.enough)
+        better = refined(self.gram, self.strategy, self.guide, effort, control)
+        before, after = self.worst, better.worst_variance(self.gram)
+        if after < before:
+            self.strategy, self.worst = better, after
+            self._tell()
+        return after < before * (1 - _LEAST_GAIN)
