@@ -19,8 +19,8 @@ from noisewright.central.carry.carry_search import CoreMoments, best_carries
 from noisewright.central.mechanism import Integers
 from noisewright.workload.base import FloatArray
 
-_ROUNDS = 7  # of weights given carries, and carries given weights
-_EVERY = 6  # rounds after which widths are found by descent
+_ROUNDS = 3  # of weights given carries, and carries given weights
+_EVERY = 2  # rounds after which widths are found by descent
 _PACE = 2.0  # power of the variances by which the largest are weighed up
 _POWERS = (8.0, 64.0, 512.0)  # of variances, for the largest
 _STEPS = 40  # of descent at each power
@@ -54,13 +54,10 @@ class CoreWidths:
         moments = CoreMoments(cores * self.scale, self.scale)
         own, both, whole = self._parts
         variances = own @ moments.beyond + both @ moments.cross + whole @ moments.inside
-        largest = variances.max()
-        shares = (variances / largest) ** (power - 1)
-        total = float(shares @ variances)
+        value, shares = log_mean(variances, power)
         pairs = zip(self._parts, moments.slopes, strict=True)
-        slopes = sum((shares @ part) * slope for part, slope in pairs) / total
-        value = np.log(largest) + np.log(total / largest) / power
-        return float(value), np.asarray(slopes * self.scale)
+        slopes = sum((shares @ part) * slope for part, slope in pairs)
+        return value, np.asarray(slopes * self.scale)
 
     def descended(self, power: float) -> Carries:
         """With the best widths."""
@@ -85,7 +82,6 @@ def carries_for_mean(
 ) -> Iterator[Carries]:
     """Carries worth comparing by their exact errors."""
     weights = np.ones(len(queries))
-    powers = _POWERS if np.isinf(norm) else (norm / 2,)
     for number in range(_ROUNDS):
         gram = queries.T @ (weights[:, None] * queries)
         carries = best_carries(gram, order, scale, cancelled)[1]
@@ -93,9 +89,22 @@ def carries_for_mean(
         variances = np.einsum("ij,ij->i", queries @ carries.covariance(scale), queries)
         weights = weighed_anew(weights, variances, norm)
         if number % _EVERY == 0:
-            for power in powers:
+            for power in powers(norm):
                 carries = CoreWidths(queries, carries, scale).descended(power)
             yield carries
+
+
+def powers(norm: float) -> tuple[float, ...]:
+    """Of variances, whose means are made small in turn to make this mean of errors small."""
+    return _POWERS if np.isinf(norm) else (norm / 2,)
+
+
+def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
+    """ln of the mean of this power, up to a constant, and its derivatives by the variances."""
+    largest = max(float(variances.max()), 1e-300)
+    shares = (variances / largest) ** (power - 1)
+    total = float(shares @ variances)
+    return float(np.log(largest) + np.log(total / largest) / power), np.asarray(shares / total)
 
 
 def weighed_anew(weights: FloatArray, variances: FloatArray, norm: float) -> FloatArray:

@@ -18,6 +18,7 @@ from noisewright.central.carry.sum_rows import (
     LEAST_SUMMED,
     LEAST_WEIGHED,
     MOST_SUMMED,
+    Mean,
     sums_for_mean,
     with_sums,
 )
@@ -110,13 +111,13 @@ def _sum_designs(cells: CarriedCells, problem: CentralProblem, plain: float) -> 
         return
     sizes = tuple(problem.sizes[i] for i in cells.searched)
     sizes = sizes if prod(sizes) == cells.classes else (cells.classes,)
-    if squares:
-        sums = with_sums(cells.gram, sizes, (plain * epsilon) ** 2)
-        design = sums and (sums, cells.gram)
+    wanted = None if squares else Mean(cells.queries, problem.norm)
+    if wanted:
+        sums, gram = sums_for_mean(wanted, sizes)
     else:
-        design = sums_for_mean(cells.queries, sizes, problem.norm)
-    if design:
-        matrix, carries, covariance = design[0].on_grid(design[1], epsilon)
+        sums, gram = with_sums(cells.gram, sizes, (plain * epsilon) ** 2), cells.gram
+    if sums is not None:
+        matrix, carries, covariance = sums.on_grid(gram, epsilon, wanted)
         yield Design(_error(cells, covariance, problem.norm), 1, carries, matrix)
 
 

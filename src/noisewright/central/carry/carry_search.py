@@ -18,11 +18,12 @@ from noisewright.central.mechanism import Integers
 from noisewright.workload.base import FloatArray
 
 _TARGETS = 16  # later rows that may share a core: more never helped on tables up to 4^4
-_ROUNDS = 4  # of shares given cores, and cores given shares
-_STEPS = 60  # of accelerated projected gradients
+_ROUNDS = 3  # of shares given cores, and cores given shares
+_STEPS = 20  # of accelerated projected gradients
 _CORES = np.geomspace(0.05, 80.0, 48)  # tried, in scales of the noise
 _CLOSER = np.geomspace(0.85, 1.18, 16)  # around the best of these
 _FEW = 8  # grid steps of a core that is dealt out unit by unit
+_WIDE = 32  # grid steps of a core that is only rounded: fewer are compared with small ones
 _STILL = 1e-5  # of a core: where shares move by less, they are found
 _NEGLIGIBLE = 1e-3  # of a core: shares below are not worth a target
 
@@ -94,6 +95,17 @@ class _Candidates:
         square = square * usable[:, :, None] * usable[:, None, :]
         return cls(targets, usable, np.asarray(own), mixed, square, cancelled)
 
+    def of_rows(self, rows: Integers) -> _Candidates:
+        """Of these rows only."""
+        return _Candidates(
+            self.targets[rows],
+            self.usable[rows],
+            self.own[rows],
+            self.mixed[rows],
+            self.square[rows],
+            self.cancelled,
+        )
+
     def quadratics(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """e_kᵀCu_k and u_kᵀCu_k."""
         linear = np.einsum("kt,kt->k", self.mixed, shares)
@@ -119,17 +131,22 @@ class _Candidates:
         return shares
 
     def shares(self, start: FloatArray, moments: CoreMoments) -> FloatArray:
-        """The best shares for given cores, by projected gradients with momentum."""
+        """The best shares for given cores, by projected gradients.
+
+        Every row has its own momentum, and loses it where it has gone too far.
+        """
         lean = 1 + moments.cross / np.maximum(moments.inside, 1e-12)
         linear = lean[:, None] * self.mixed
         size = np.maximum(np.abs(self.square).sum(axis=2).max(axis=1), 1e-300)[:, None]
         now = ahead = start
-        pace = 1.0
+        pace = np.ones((len(start), 1))
         for _ in range(_STEPS):
             gradient = np.einsum("ktu,ku->kt", self.square, ahead) + linear
             after = self._allowed(ahead - gradient / size)
-            faster = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
             moved = after - now
+            beyond = np.einsum("kt,kt->k", ahead - after, moved) > 0
+            pace = np.where(beyond[:, None], 1.0, pace)
+            faster = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
             ahead = after + (pace - 1) / faster * moved
             now, pace = after, faster
             if np.abs(moved).max(initial=0.0) < _STILL:
@@ -198,19 +215,29 @@ def _whole(
     shares = np.where(np.abs(shares) > _NEGLIGIBLE, shares, 0.0)
     if candidates.cancelled:
         shares = shares / np.maximum(np.abs(shares).sum(axis=1, keepdims=True), _NEGLIGIBLE)
-    nothing = np.zeros_like(shares)
-    options = [(np.rint(cores), shares), (0 * cores, nothing)]
+    cores = np.rint(cores)
+    small = np.flatnonzero(cores <= _WIDE)
+    if len(small):
+        cores[small], shares[small] = _dealt(
+            candidates.of_rows(small), cores[small], shares[small], scale
+        )
+    return cores, shares
+
+
+def _dealt(
+    candidates: _Candidates, cores: FloatArray, shares: FloatArray, scale: float
+) -> tuple[FloatArray, FloatArray]:
+    """The best of these whole cores, of none, and of all cores of few steps."""
+    options = [(cores, shares), (0 * cores, np.zeros_like(shares))]
     for core in range(1, _FEW + 1):
         same = np.full(len(cores), float(core))
         options.append((same, candidates.dealt(core, CoreMoments(same, scale))))
     costs = [candidates.cost(s, CoreMoments(c, scale)) for c, s in options]
     # Shares of a core of few steps are rounded: it counts only as dealt out unit by unit.
-    costs[0] = np.where(options[0][0] > _FEW, costs[0], np.inf)
-    best = np.argmin(costs, axis=0)
-    each = np.arange(len(cores))
-    return np.array([c for c, _ in options])[best, each], np.array([s for _, s in options])[
-        best, each
-    ]
+    costs[0] = np.where(cores > _FEW, costs[0], np.inf)
+    best, each = np.argmin(costs, axis=0), np.arange(len(cores))
+    widths, parts = zip(*options, strict=True)
+    return np.array(widths)[best, each], np.array(parts)[best, each]
 
 
 def _lean(carries: Carries) -> Carries:

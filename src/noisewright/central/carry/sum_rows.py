@@ -7,7 +7,7 @@ in turn, and each step lowers the same error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 
 from noisewright.central.carry.carries import Carries
-from noisewright.central.carry.carry_means import weighed_anew
+from noisewright.central.carry.carry_means import CoreWidths, log_mean, powers
 from noisewright.central.carry.carry_search import best_carries
 from noisewright.central.laplace.weighted_identity import WeightedIdentity, intervals
 from noisewright.central.mechanism import Integers
@@ -30,9 +30,11 @@ LEAST_WEIGHED = 24
 
 _START = 0.3  # weight of a sum, in weights of a cell
 _FIRST, _MORE = 2, 6  # rounds of every start, and of the best of them
-_WEIGHED = 12  # rounds for other means than squares
+_WEIGHED = 2  # rounds for other means than squares
+_LIKE_LARGEST = 32.0  # power of variances by which queries are weighed for the largest error
 _RACED = 512  # cells up to which several starts race
 _STEPS = 30  # of descent in a round
+_STEPS_FOR_MEAN = 20  # the same, for every power of other means
 _HOPEFUL = 1.05  # times the error without sums: a start that is worse by then is given up
 _NEGLIGIBLE = 1e-6  # weight of a cell in a row that is left out
 _FINE = 64.0  # grid steps per scale of the noise, while rows are searched
@@ -77,6 +79,17 @@ class LeastSquares:
         count = self.rows.shape[1]
         covariance = self.covariance[:count, :count] - self._used @ self._told.T
         return np.asarray(self.norms[:, None] * covariance * self.norms)
+
+    def variances(self, queries: FloatArray) -> FloatArray:
+        """Of queries, one by one."""
+        squares = np.einsum("ij,ij->i", queries @ self.cells, queries)
+        return np.asarray(np.maximum(squares, 0.0))
+
+    def recipes(self, queries: FloatArray) -> FloatArray:
+        """What every query takes of y."""
+        scaled = queries * self.norms
+        taken = scaled @ self._used
+        return np.concatenate([scaled + taken @ self.rows, -taken], axis=1)
 
     def slopes(self, gram: FloatArray) -> tuple[float, FloatArray]:
         """The variance, and its derivatives by the rows T where s = 1 + 1ᵀT."""
@@ -123,21 +136,38 @@ class SumRows:
         """What is answered from all rows."""
         return LeastSquares(1 + self.rows.sum(axis=0), self.rows, self.covariance)
 
-    def carried(self, gram: FloatArray) -> SumRows:
-        """With the best carries for the answers that are given under the noise so far."""
-        _, carries = best_carries(self.answers.weights(gram), self.order, _FINE)
+    def carries(self, gram: FloatArray) -> Carries:
+        """The best ones for the answers that are given under the noise so far."""
+        return best_carries(self.answers.weights(gram), self.order, _FINE)[1]
+
+    def under(self, carries: Carries) -> SumRows:
+        """With the noise of these carries."""
         covariance = np.asarray(carries.covariance(_FINE).todense()) / _FINE**2
         return replace(self, covariance=covariance)
 
     def descended(self, gram: FloatArray) -> SumRows:
-        """With rows after some steps of L-BFGS, for the noise as it is."""
+        """With rows after some steps towards the least variance of all queries together."""
+        return self._descended(lambda answers: answers.slopes(gram), _STEPS)
+
+    def descended_for_mean(self, queries: FloatArray, power: float) -> SumRows:
+        """The same, towards the least mean of this power of the variances."""
+
+        def objective(answers: LeastSquares) -> tuple[float, FloatArray]:
+            value, shares = log_mean(answers.variances(queries), power)
+            return value, answers.slopes(_weighed(queries, shares))[1]
+
+        return self._descended(objective, _STEPS_FOR_MEAN)
+
+    def _descended(
+        self, objective: Callable[[LeastSquares], tuple[float, FloatArray]], steps: int
+    ) -> SumRows:
+        """By L-BFGS, for the noise as it is."""
         from scipy.optimize import Bounds, minimize
 
         shape = self.rows.shape
 
         def value(flat: FloatArray) -> tuple[float, FloatArray]:
-            moved = replace(self, rows=flat.reshape(shape))
-            error, slope = moved.answers.slopes(gram)
+            error, slope = objective(replace(self, rows=flat.reshape(shape)).answers)
             return error, slope.ravel()
 
         result = minimize(
@@ -146,7 +176,7 @@ class SumRows:
             jac=True,
             method="L-BFGS-B",
             bounds=Bounds(0.0, _HEAVIEST),
-            options={"maxiter": _STEPS},
+            options={"maxiter": steps},
         )
         return replace(self, rows=np.asarray(result.x).reshape(shape))
 
@@ -154,8 +184,8 @@ class SumRows:
         """After so many rounds of carries for the rows, and rows for the carries."""
         design = self
         for _ in range(rounds):
-            design = design.carried(gram).descended(gram)
-        return design.carried(gram)
+            design = design.under(design.carries(gram)).descended(gram)
+        return design.under(design.carries(gram))
 
     def used(self) -> SumRows:
         """Without rows that sum nothing."""
@@ -163,15 +193,63 @@ class SumRows:
         all_rows = np.concatenate([np.ones(self.rows.shape[1], dtype=np.bool_), kept])
         return SumRows(self.rows[kept], self.covariance[np.ix_(all_rows, all_rows)])
 
-    def on_grid(self, gram: FloatArray, epsilon: float) -> tuple[Integers, Carries, FloatArray]:
-        """The rows in integers, carries for this budget, and what cells have of both together."""
+    def on_grid(
+        self, gram: FloatArray, epsilon: float, wanted: Mean | None = None
+    ) -> tuple[Integers, Carries, FloatArray]:
+        """The rows in integers, carries for this budget, and what cells have of both together.
+
+        Carries are those for the Gram matrix, with widths for the mean that is wanted, if any.
+        """
         whole = WeightedIdentity(self.rows).integers(_BITS)
         scale = float(whole.sum(axis=0).max()) / epsilon
         own = whole.diagonal().astype(np.float64)
         before = LeastSquares(1 / own, whole[len(own) :] / own, self.covariance * scale**2)
         _, carries = best_carries(before.weights(gram), self.order, scale)
+        if wanted:
+            carries = wanted.widened(before, carries, scale)
         exact = np.asarray(carries.covariance(scale).todense())
         return whole, carries, replace(before, covariance=exact).cells
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """Another mean of errors than that of squares, over queries."""
+
+    queries: FloatArray
+    norm: float
+
+    def error(self, variances: FloatArray) -> float:
+        """Of queries with these variances."""
+        return mean_error(np.sqrt(variances), self.norm)
+
+    def gram(self, variances: FloatArray) -> FloatArray:
+        """Of queries that weigh as this mean, or one of high power, grows with their variances."""
+        return _weighed(self.queries, log_mean(variances, min(_LIKE_LARGEST, self.norm / 2))[1])
+
+    def widened(self, answers: LeastSquares, carries: Carries, scale: float) -> Carries:
+        """With cores as wide as is best for these answers."""
+        for power in powers(self.norm):
+            recipes = answers.recipes(self.queries)
+            carries = CoreWidths(recipes, carries, scale).descended(power)
+            exact = np.asarray(carries.covariance(scale).todense())
+            answers = replace(answers, covariance=exact)
+        return carries
+
+    def rounds(self, sums: FloatArray) -> Iterator[tuple[float, SumRows, FloatArray]]:
+        """Who takes cores back, for queries as they weigh; then rows and widths in turn."""
+        gram = self.queries.T @ self.queries
+        design = SumRows.begun(sums).improved(gram, 1)
+        for _ in range(_WEIGHED):
+            carries = design.carries(gram)
+            design = design.under(carries)
+            for power in powers(self.norm):
+                design = design.descended_for_mean(self.queries, power)
+                recipes = design.answers.recipes(self.queries)
+                carries = CoreWidths(recipes, carries, _FINE).descended(power)
+                design = design.under(carries)
+            variances = design.answers.variances(self.queries)
+            yield self.error(variances), design, gram
+            gram = self.gram(variances)
 
 
 def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows | None:
@@ -185,28 +263,17 @@ def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows
     return best if len(best.rows) else None
 
 
-def sums_for_mean(
-    queries: FloatArray, sizes: tuple[int, ...], norm: float
-) -> tuple[SumRows, FloatArray] | None:
-    """The best rows found for another mean than squares, and the Gram matrix that they are for."""
-    trials = [trial for start in _starts(sizes) for trial in _weighed(queries, start, norm)]
+def sums_for_mean(wanted: Mean, sizes: tuple[int, ...]) -> tuple[SumRows | None, FloatArray]:
+    """The best rows found for a mean, if any, and the Gram matrix that their carries are for."""
+    trials = [trial for start in _starts(sizes) for trial in wanted.rounds(start)]
     _, best, gram = min(trials, key=lambda trial: trial[0])
     best = best.used()
-    return (best, gram) if len(best.rows) else None
+    return best if len(best.rows) else None, gram
 
 
-def _weighed(
-    queries: FloatArray, start: FloatArray, norm: float
-) -> Iterator[tuple[float, SumRows, FloatArray]]:
-    """Rows and carries improved in turn, for queries that are weighed anew in every round."""
-    weights, gram = np.ones(len(queries)), queries.T @ queries
-    design = SumRows.begun(start).improved(gram, _FIRST)
-    for _ in range(_WEIGHED):
-        design = design.descended(gram).carried(gram)
-        squares = np.einsum("ij,ij->i", queries @ design.answers.cells, queries)
-        yield mean_error(np.sqrt(np.maximum(squares, 0.0)), norm), design, gram
-        weights = weighed_anew(weights, squares, norm)
-        gram = queries.T @ (weights[:, None] * queries)
+def _weighed(queries: FloatArray, weights: FloatArray) -> FloatArray:
+    """The Gram matrix of queries that weigh so much."""
+    return np.asarray(queries.T @ (weights[:, None] * queries))
 
 
 def _starts(sizes: tuple[int, ...]) -> Iterator[FloatArray]:
