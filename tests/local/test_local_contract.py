@@ -255,6 +255,19 @@ def test_answers_have_no_bias_and_the_variance_forecast(name, asked, epsilon):
 
 
 @every
+def test_the_worst_people_are_not_much_worse_than_the_average(name, asked, epsilon):
+    """L_avg ≤ L_worst ≤ e^ε(L_avg + ‖W‖²/n) for one person, since no report is e^ε times likelier
+    for somebody than on average [003]; with a δ the second does not follow."""
+    plan = planned(name, asked, epsilon).plan
+    average, worst = plan.analysis.average_case, plan.analysis.worst_case
+    assert average <= worst * (1 + 1e-9)
+    if plan.privacy.delta:
+        return
+    squares = np.diagonal(plan.workload.gram().dense()).mean()
+    assert worst <= np.exp(plan.privacy.epsilon) * (average + squares) * (1 + 1e-9)
+
+
+@every
 def test_packing(name, asked, epsilon, tmp_path):
     one = planned(name, asked, epsilon)
     again = unpack(*pack(one.plan.strategy))

@@ -10,7 +10,9 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.reproduce.figures import FIGURES, Settings, six_workloads
+from noisewright.reproduce.figure import Settings
+from noisewright.reproduce.figures import FIGURES
+from noisewright.reproduce.geometry_figures import crossover
 from noisewright.reproduce.paper_strategies import (
     PAPER,
     fourier,
@@ -88,19 +90,6 @@ def test_the_gradient_through_the_projection_is_its_difference_quotient() -> Non
     assert through_projection(chances, least, weights, 1.0) == pytest.approx(slopes, abs=1e-5)
 
 
-def test_average_and_worst_case_are_within_what_the_paper_shows() -> None:
-    """L_avg <= L_worst <= e^ε (L_avg + ‖W‖²/n) a person, for every mechanism that applies."""
-    for text in six_workloads(8).values():
-        norm = float(np.trace(nw.workload(text).gram().dense())) / 8
-        for row in nw.compare(text, nw.Privacy(epsilon=1), model="local", effort="low"):
-            if row.refusal is not None or row.mechanism in ("matrix-l1", "matrix-l2", "optimised"):
-                continue  # vectors with noise are no strategies of finitely many reports
-            plan = nw.plan(text, nw.Privacy(epsilon=1), model="local", mechanism=row.mechanism)
-            average, worst = plan.analysis.average_case, plan.analysis.worst_case
-            assert average <= worst * (1 + 1e-9)
-            assert worst <= exp(1) * (average + norm) * (1 + 1e-9), (text, row.mechanism)
-
-
 def test_a_study_computes_every_row_once(tmp_path: Path) -> None:
     computed = []
 
@@ -128,3 +117,22 @@ def test_a_figure_is_written_with_its_chart_and_remarks(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="is no figure"):
         reproduce("fig9", Settings(tmp_path))
     assert "fig1" in FIGURES
+
+
+def test_curves_cross_where_they_are_equal() -> None:
+    people = [2.0**k for k in range(4, 10)]
+    flat, falling = [(n, 0.5) for n in people], [(n, 50 / n) for n in people]
+    assert crossover(flat, falling) == pytest.approx(100)
+    assert crossover(falling, flat) is None
+
+
+KEPT = sorted((Path(__file__).parents[2] / "docs" / "reproduced").glob("*.csv"))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=[path.name for path in KEPT])
+def test_rows_that_are_kept_are_of_their_figure_and_listed(path: Path) -> None:
+    figure = FIGURES[path.stem.removesuffix("-quick")]
+    study = Study(path, figure.keys)
+    assert len({tuple(row[key] for key in figure.keys) for row in study.rows}) == len(study.rows)
+    assert figure.remarks(study)
+    assert f"| `{path.name}` | `reproduce {figure.name}" in (path.parent / "README.md").read_text()

@@ -33,7 +33,8 @@ def reproduce(
       noisewright reproduce fig1 --quick
       noisewright reproduce fig3a --data dpbench1d --paper
     """
-    from noisewright.reproduce.figures import FIGURES, Settings
+    from noisewright.reproduce.figure import Settings
+    from noisewright.reproduce.figures import FIGURES
     from noisewright.reproduce.run import reproduce as make
 
     if figure is None:

@@ -8,7 +8,8 @@ from noisewright.errors import unknown_name
 from noisewright.files import write_text
 from noisewright.report.charts import styled
 from noisewright.report.comparison import write_chart
-from noisewright.reproduce.figures import FIGURES, Drawing, Settings
+from noisewright.reproduce.figure import Drawing, Settings
+from noisewright.reproduce.figures import FIGURES
 from noisewright.reproduce.study import Row, Study
 
 
@@ -37,29 +38,39 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
     numeric = all(isinstance(row[drawing.x], float | int) for row in known)
     kind = "log" if drawing.logarithmic else "linear"
     across = alt.Scale(type="log", base=2, nice=False) if numeric else alt.Undefined
+    places = sorted({float(row[drawing.x]) for row in known}) if numeric else []
+    ticks = (
+        alt.Axis(format=",~g", values=places[:: -(-len(places) // 8)]) if numeric else alt.Axis()
+    )
+    small = max((float(row[drawing.y]) for row in known), default=1.0) < 10
     names = list(dict.fromkeys(str(point["line"]) for point in points))
     colours = [_COLOURS.get(name, _OTHERS[k % len(_OTHERS)]) for k, name in enumerate(names)]
+    named = {_MEANING[str(point["source"])] for point in points} - {""}
+    headed = alt.TitleParams(title, subtitle="; ".join(sorted(named)), anchor="start")
     chart = (
         alt.Chart(alt.Data(values=points))
         .mark_line(point=alt.OverlayMarkDef(size=22))
         .encode(
-            x=alt.X(f"{drawing.x}:{'Q' if numeric else 'N'}", scale=across),
+            x=alt.X(f"{drawing.x}:{'Q' if numeric else 'N'}", scale=across, axis=ticks),
             y=alt.Y(
                 f"{drawing.y}:Q",
                 scale=alt.Scale(type=kind, zero=False, nice=False),
-                axis=alt.Axis(format="~s", tickCount=5),
+                axis=alt.Axis(format="~g" if small else "~s", tickCount=5),
             ),
             color=alt.Color(
-                "line:N", title=None, scale=alt.Scale(domain=names, range=colours), sort=names
+                "line:N",
+                title=None,
+                scale=alt.Scale(domain=names, range=colours),
+                sort=names,
+                legend=alt.Legend(labelLimit=0),
             ),
             strokeDash=alt.StrokeDash(
                 "source:N",
-                title=None,
-                legend=alt.Legend(symbolType="stroke"),
+                legend=None,
                 scale=alt.Scale(domain=list(_DASHES), range=list(_DASHES.values())),
             ),
         )
-        .properties(width=300, height=220, title="" if drawing.panels else title)
+        .properties(width=300, height=220, **({} if drawing.panels else {"title": headed}))
     )
     if not drawing.panels:
         return styled(chart, "white")
@@ -67,12 +78,13 @@ def _chart(rows: list[Row], drawing: Drawing, title: str) -> Any:
     return styled(
         faceted.resolve_scale(y="independent")
         .resolve_axis(x="independent")
-        .properties(title=title),
+        .properties(title=headed),
         "white",
     )
 
 
 _DASHES = {"ours": [1, 0], "the paper's own": [5, 3], "bound": [2, 2]}
+_MEANING = {"ours": "", "the paper's own": "dashed: the paper's own", "bound": "dotted: bounds"}
 _COLOURS = {"optimised": "#2158b8", "lower bound": "#1b2330", "lower bound of the paper": "#9aa6b6"}
 _OTHERS = ("#b4530f", "#17803a", "#8a3ab9", "#c0397f", "#8c6d1f", "#3a8f9e", "#d0632b", "#6b7685")
 
