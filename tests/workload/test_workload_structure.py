@@ -10,7 +10,7 @@ import pytest
 from noisewright.errors import InvalidParameter
 from noisewright.workload import workload
 from noisewright.workload.structure import Structure, invariant_axes, named_sizes, terms
-from noisewright.workload.tensor import marginal_tables
+from noisewright.workload.tensor import marginal_tables, walsh_hadamard
 from oracles.workloads import TEXTS, matrix
 
 SIZES = {
@@ -162,3 +162,9 @@ def test_parities_of_bits_whose_cells_nobody_lists_are_products() -> None:
     assert asked.structure.sizes == (2,) * 40
     assert [part.attributes for part in parts[:2] + parts[-1:]] == [(), (0,), (38, 39)]
     assert len(parts) == asked.queries == 1 + 40 + 780
+
+
+@pytest.mark.parametrize("bits", range(11))
+def test_fast_transforms_of_floats_are_those_of_whole_numbers(bits: int) -> None:
+    x = np.random.default_rng(bits).integers(-99, 100, size=(2**bits, 2))
+    np.testing.assert_array_equal(walsh_hadamard(x.astype(np.float64)), walsh_hadamard(x))
