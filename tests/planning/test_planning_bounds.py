@@ -78,6 +78,14 @@ SHAPES = {
     "lognormal": lambda rng, n: rng.lognormal(10, 0.6, n),
     "uniform": lambda rng, n: rng.uniform(0, 100, n),
     "centred": lambda rng, n: rng.normal(0, 1, n),
+    # The rules' constants were chosen without these.
+    "gamma": lambda rng, n: rng.gamma(2, 30, n),
+    "beta": lambda rng, n: rng.beta(2, 5, n),
+    "scores": lambda rng, n: np.clip(rng.normal(500, 100, n), 200, 800),
+    "ages": lambda rng, n: np.floor(rng.triangular(0, 30, 95, n)),
+    "two humps": lambda rng, n: np.where(
+        rng.random(n) < 0.5, rng.normal(20, 4, n), rng.normal(80, 6, n)
+    ),
 }
 
 

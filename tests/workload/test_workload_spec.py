@@ -138,3 +138,28 @@ def test_a_draft_schema_is_refused() -> None:
     draft = Domain(DOMAIN.attributes, reviewed=False)
     with pytest.raises(DomainError, match="reviewed"):
         Workload.from_spec({"queries": [{"total": True}]}, draft)
+
+
+A, B = np.indices((30, 40))
+
+
+@pytest.mark.parametrize(
+    ("text", "mask", "product"),
+    [
+        ("a in [10, 11, 12] and b == 3", np.isin(A, [10, 11, 12]) & (B == 3), True),
+        ("not (a == 1 or b == 1)", (A != 1) & (B != 1), True),
+        ("a == 1 or b == 1", (A == 1) | (B == 1), False),
+    ],
+    ids=["and", "nor", "or"],
+)
+def test_predicates_that_are_products_are_asked_as_one(
+    text: str, mask: np.ndarray, product: bool
+) -> None:
+    """One person moves a count by one: measured cell by cell it would have more noise."""
+    domain = Domain([Categorical("a", tuple(range(30))), Categorical("b", tuple(range(40)))])
+    asked = Workload.from_spec({"queries": [{"count": text}]}, domain)
+    table = np.random.default_rng(0).integers(0, 9, (30, 40))
+    assert asked.matvec(table.ravel()) == pytest.approx(table[mask].sum())
+    assert asked.labels() == [text]
+    (term,) = asked.structure.terms
+    assert (term.factors is not None) == product

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -267,10 +268,13 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
         ("privacy", plan.privacy.text()),
         ("a person", plan.person),
         ("mechanism", plan.mechanism),
-        ("root mean square error", f"{forecast.rmse:,.2f} people"),
-        ("largest standard error", f"{forecast.max:,.2f} people"),
-        ("solver", plan.status),
     ]
+    tables = plan.table_errors()
+    pairs = zip(plan.tables(), tables, strict=True)
+    if {table.unit for table, error in pairs if isfinite(error.max)} == {PEOPLE}:
+        rows.append(("root mean square error", f"{forecast.rmse:,.2f} people"))
+        rows.append(("largest standard error", f"{forecast.max:,.2f} people"))
+    rows.append(("solver", plan.status))
     if forecast.ratio is not None:
         rows.append(("linear bound by", plan.proposal.certificate))
     if binding is not None:
@@ -278,12 +282,13 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan", ["", ""], rows)
-    print_bounds(f"How close to the least error ({forecast.error})", forecast)
-    tables = plan.table_errors()
+    weighed = ", questions weighed" if len(set(plan.weights)) > 1 else ""
+    print_bounds(f"How close to the least error ({forecast.error}{weighed})", forecast)
     if len(tables) > 1:
         of_people = all(table.unit == PEOPLE for table in plan.tables())
         title = "Expected error by table" + (", in people" if of_people else "")
-        note = "" if of_people else "– depends on how many people there are"
+        known = all(isfinite(table.max) for table in tables)
+        note = "" if known else "– depends on how many people there are"
         print_errors(title, tables, note)
     if plan.domain is not None and plan.domain.unit is not None:
         _show_rows(plan)

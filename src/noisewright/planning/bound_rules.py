@@ -18,13 +18,14 @@ MAGNITUDES = np.concatenate([-_MAGNITUDES[::-1], [0.0], _MAGNITUDES])
 """Edges of cells of both signs, each four times as far from zero as the one before."""
 
 ZOOM_CELLS = 12
-_AROUND = 1.5  # widths of the interval found, on either side of it
+_AROUND, _ASIDE = 1.0, 0.5  # widths of the interval found, on either side: about zero, and away
 _DISTANCES = np.array([0.5, 1.0, 1.5, 2.2, 3.5, 8.0, 24.0])
 END_CELLS = 2 * len(_DISTANCES)
 _MOST = 0.6  # share of people that an interval must hold to be where they are
 _AT_FIRST, _OF_FEW, _FEW = 0.7, 0.85, 0.8  # the same on the first grid, and where many are at zero
 _INNER, _OUTER = 0.75, 0.94  # shares of people by whose distances a tail is judged
 _SEEN = 2.0  # standard errors that a count must be to be clearly there
+_OTHERS = 2.5  # the same of people who are not at zero: a false alarm finds no narrow interval
 _NEAR_ZERO = 5.0  # a bound so much nearer to zero than the other is put to zero
 
 ROWS = np.array([0, 1, 2, 3, 4, 6, 8, *(2**k * s for k in range(3, 19) for s in (1.5, 2))], float)
@@ -58,15 +59,19 @@ def magnitude(below: FloatArray, spread: FloatArray) -> tuple[float, float]:
     middle = len(counts) // 2
     counts[middle - 1 : middle + 1] = 0.0
     others = np.cumsum(counts)
-    if others[-1] <= 2 * _SEEN * spread[-1]:
+    if others[-1] <= _OTHERS * spread[-1]:
         return crowded(MAGNITUDES, below, _AT_FIRST)
     few = others[-1] < _FEW * below[-1]
     return crowded(MAGNITUDES, others, _OF_FEW if few else _AT_FIRST)
 
 
 def zoomed(low: float, high: float) -> FloatArray:
-    """Equal cells over an interval and around it."""
-    around = _AROUND * (high - low)
+    """Equal cells over an interval and around it.
+
+    Away from zero the interval is most of its own distance from zero wide, and people may all be in
+    a small part of it, as years are: cells are narrower there.
+    """
+    around = (_ASIDE if low * high > 0 else _AROUND) * (high - low)
     return np.linspace(low - around, high + around, ZOOM_CELLS + 1)
 
 
