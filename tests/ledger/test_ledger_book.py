@@ -23,6 +23,7 @@ from noisewright.ledger import book as book_module
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.entries import Noise, Person
 from noisewright.planning.release import Release
+from noisewright.privacy.contribution import Contribution
 
 COUNTS = np.array([40, 0, 7, 1000])
 
@@ -90,7 +91,7 @@ def test_people_of_several_rows_are_charged_for_all_of_them(
     (spent,) = account.releases
     assert spent.reserved.unit == Person("person", rows)
     assert release.statement()["unit"] == domain.person
-    assert account.spend == made.method.spend.of_rows(rows)
+    assert account.spend == made.method.spend.of_rows(Contribution(rows))
     assert 1 - account.created.limits.share(account.used) < 1e-9
 
 

@@ -117,8 +117,17 @@ def postgres() -> Iterator[PostgresEngine]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+_INTERPRETED = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For small tables: what is compiled for large ones takes longer than it saves."""
+
+
 @contextmanager
-def spark() -> Iterator[SparkEngine]:
+def spark(compiled: bool = True) -> Iterator[SparkEngine]:
     """A session with one thread and one partition; gone with the block."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -135,6 +144,7 @@ def spark() -> Iterator[SparkEngine]:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.session.timeZone": "America/New_York",  # instants are read in UTC all the same
         "spark.log.level": "OFF",
+        **({} if compiled else _INTERPRETED),
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -177,6 +177,75 @@ def check_people_with_many_rows(engine: Any) -> None:
         engine.counter.marginals(engine.put(table), Domain([REAL], unit="fine"), [()])
 
 
+def check_rows_in_groups(engine: Any) -> None:
+    """At most so many rows of a person in one cell, then so many in all: by the least digests."""
+    table = people(300, seed=6)
+    names = ("age", "text", "truth")
+    domain = Domain(DOMAIN.attributes, unit=Unit("who", 5, by=("text", "truth"), each=2))
+    codes = encoded(table, domain.project(names))
+    alike: dict[Any, int] = defaultdict(int)
+    groups: dict[Any, list[tuple[str, int]]] = defaultdict(list)
+    for row, person in enumerate(table["who"].to_pylist()):
+        own = tuple(int(codes[name][row]) for name in names)
+        alike[person, own] += 1
+        text = ",".join(map(str, ["", person, *own, alike[person, own]]))
+        groups[person, own[1:]].append((hashlib.md5(text.encode()).hexdigest(), row))
+    by_person: dict[Any, list[tuple[str, int]]] = defaultdict(list)
+    for (person, _), rows in groups.items():
+        by_person[person] += sorted(rows)[:2]
+    kept = [row for rows in by_person.values() for _, row in sorted(rows)[:5]]
+    expected = tabulated(encoded(table.take(pa.array(kept))), DOMAIN, names)
+    assert engine.counter.marginals(engine.put(table), domain, [names])[0].tolist() == expected
+
+
+INSTANCES = 1000
+
+
+def crowds(seed: int) -> pa.Table:
+    """Many small tables in one, in which one person has ten thousand rows."""
+    rng = np.random.default_rng(seed)
+    instance = np.concatenate([rng.integers(0, INSTANCES, 6 * INSTANCES), np.zeros(10_000)])
+    person = np.concatenate([rng.geometric(0.5, 6 * INSTANCES) - 1, np.zeros(10_000)])
+    pairs = zip(instance.astype(int), person.astype(int), strict=True)
+    size = len(instance)
+    return pa.table(
+        {
+            "instance": instance.astype(np.int64),
+            "who": [f"{i}/{p}" for i, p in pairs],
+            "text": rng.choice(["F", "M", "other things", "é"], size),
+            "real": rng.normal(5, 20, size).round(0),
+        }
+    )
+
+
+def check_one_person(engine: Any) -> None:
+    """In a thousand random tables: one person changes as many rows as count, and nothing else."""
+    table = crowds(seed=12)
+    names = np.array(table["who"].to_pylist())
+    others = table.filter(pa.array([not name.endswith("/0") for name in names]))
+    shuffled = table.take(pa.array(np.random.default_rng(2).permutation(len(table))))
+    sources = [engine.put(t) for t in (table, others, shuffled)]
+    text, total = Categorical("text", ["F", "M"], outside="other"), summed(REAL, 0.5)
+    index = Numeric.integers("instance", 0, INSTANCES - 1)
+    cells = np.array([{"F": 0, "M": 1}.get(value, 2) for value in table["text"].to_pylist()])
+    own = np.zeros((INSTANCES, 3), dtype=np.int64)
+    mine = np.array([name.endswith("/0") for name in names])
+    np.add.at(own, (table["instance"].to_numpy()[mine], cells[mine]), 1)
+    for unit in (Unit("who", 3), Unit("who", 4, by=("text",), each=2)):
+        domain = Domain([index, text, REAL], unit=unit)
+        wanted = [(("instance", "text"), COUNT), (("instance",), total)]
+        whole, less, again = (engine.counter.tables(s, domain, wanted) for s in sources)
+        assert all((a == b).all() for a, b in zip(whole, again, strict=True))
+        change = (whole[0] - less[0]).reshape(INSTANCES, 3)
+        most = np.minimum(own, unit.each) if unit.by else own
+        assert change.min() >= 0
+        assert (change <= most).all()
+        rows = np.minimum(most.sum(axis=1), unit.rows)
+        assert change.sum(axis=1).tolist() == rows.tolist()
+        assert rows[0] == unit.rows  # of ten thousand
+        assert (np.abs(whole[1] - less[1]) <= rows * total.reach).all()
+
+
 def check_rows_of_people(engine: Any) -> None:
     """How many people have so many rows, those without a name apart."""
     table = people(300, seed=5)
@@ -257,8 +326,8 @@ def check_plans(engine: Any) -> None:
 
 
 SUITE: list[Callable[[Any], None]] = [
-    check_cells, check_sums, check_people_with_many_rows, check_rows_of_people,
-    check_people_in_periods,
+    check_cells, check_sums, check_people_with_many_rows, check_rows_in_groups, check_one_person,
+    check_rows_of_people, check_people_in_periods,
     check_cells_of_rows, check_refusals, check_plans,
 ]  # fmt: skip
 
@@ -314,7 +383,7 @@ def a_broken_connection_tells_nothing(engine: servers.PostgresEngine) -> None:
 
 def test_spark_counts_what_duckdb_counts() -> None:
     """Briefly: to start a session takes longer than to count; the whole suite is a slow test."""
-    with servers.spark() as engine:
+    with servers.spark(compiled=False) as engine:
         table = people()
         names = ("real", "line", "text", "code", "week", "month")
         domain = Domain([DOMAIN[name] for name in names], unit=Unit("person", 3))

@@ -16,6 +16,7 @@ from noisewright.domain import Categorical, Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.planning.plan_files import FileKind
 from noisewright.privacy.calibration import calibrate, row_budget
+from noisewright.privacy.contribution import Contribution
 from noisewright.privacy.spend import Gaussian, Laplace, Promise, Spend
 from noisewright.tables.counter import DuckDBCounter
 from noisewright.workload.measures import COUNT
@@ -109,10 +110,10 @@ def test_the_measured_vector_moves_by_the_stated_sensitivity_at_most(privacy) ->
         assert 0 < largest <= rows * part.sensitivity
         # The noise is for that many rows, from the person's own budget.
         assert part.law == calibrate(part.privacy, **{f"l{order}": part.sensitivity})
-    assert plan.spend.of_rows(1) == plan.spend
+    assert plan.spend.of_rows(Contribution(1)) == plan.spend
     promised = plan.spend.promise(privacy.delta)
     assert (promised.epsilon or promised.rho) <= (privacy.epsilon or privacy.rho)
-    assert plan.spend == plan.method.spend.of_rows(rows)
+    assert plan.spend == plan.method.spend.of_rows(Contribution(rows))
 
 
 def in_noise(mechanism: Any, counts: Any) -> np.ndarray:
@@ -230,7 +231,7 @@ def test_errors_grow_with_the_rows_that_count() -> None:
 
 def test_of_rows_is_the_loss_of_a_group() -> None:
     spend = Spend("add-remove", (Gaussian(0.5), Laplace(0.25), Promise(0.1, 1e-9), Promise(0.1)))
-    grown = spend.of_rows(3).losses
+    grown = spend.of_rows(Contribution(3)).losses
     assert grown[0] == Gaussian(1.5)
     assert grown[1] == Laplace(0.75)
     promise = grown[2]
@@ -242,9 +243,9 @@ def test_of_rows_is_the_loss_of_a_group() -> None:
 
 def test_budgets_of_rows_are_refused_where_the_number_of_rows_is_not_public() -> None:
     replaced = nw.Privacy(epsilon=1, neighbours="replace-one")
-    assert row_budget(replaced, 1) == replaced
+    assert row_budget(replaced, Contribution(1)) == replaced
     with pytest.raises(InvalidParameter, match="plan for add-remove"):
-        row_budget(replaced, 2)
+        row_budget(replaced, Contribution(2))
 
 
 def test_a_file_cannot_say_that_fewer_rows_count(tmp_path: Path) -> None:

@@ -296,9 +296,11 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
 
 def _show_rows(plan: CentralPlan) -> None:
     """Errors for other numbers of rows per person: the number is public and chosen unseen."""
-    each = plan.forecast().rmse / plan.rows
     choices = sorted({1, 2, 3, 5, 10, 20, plan.rows})
-    rows = [(f"{k:,}" + " (this plan)" * (k == plan.rows), f"{k * each:,.2f}") for k in choices]
+    rows = [
+        (f"{k:,}" + " (this plan)" * (k == plan.rows), f"{plan.error_of_rows(k):,.2f}")
+        for k in choices
+    ]
     note = "errors grow with the rows kept, what is left out shrinks; choose without the data"
     print_table("Rows of one person that count", ["rows", "rmse"], rows, note)
 

@@ -87,11 +87,18 @@ class Domain(Shown):
                 "attributes", repeated, "must have different names", "rename or remove one"
             )
         object.__setattr__(self, "unit", read_unit(self.unit))
+        self._check_groups()
         object.__setattr__(self, "derive", tuple(map(read_derived, self.derive)))
         if self.derive:
             self._check_derived()
         boxes = tuple(read_box(declared, self) for declared in self.impossible)
         object.__setattr__(self, "impossible", boxes)
+
+    def _check_groups(self) -> None:
+        """What bounds rows in every cell is an attribute."""
+        for name in () if self.unit is None else self.unit.by:
+            if name not in self.names:
+                raise InvalidParameter("unit.by", name, "is no attribute of the schema")
 
     def _check_derived(self) -> None:
         """Every attribute is worked out once, and persons are named, each by themselves."""
@@ -172,9 +179,15 @@ class Domain(Shown):
             [self[name] for name in names],
             self.reviewed,
             [box.to_dict(self) for box in boxes],
-            self.unit,
+            self._unit_of(names),
             [one for one in self.derived if one.name in names],
         )
+
+    def _unit_of(self, names: Sequence[str]) -> Unit | None:
+        """The unit where only these attributes are left: cells of others bound no rows."""
+        if self.unit is None or set(self.unit.by) <= set(names):
+            return self.unit
+        return replace(self.unit, by=(), each=1)
 
     @property
     def rows(self) -> int:

@@ -12,7 +12,7 @@ year. Then the budget is that of a person in a period, and says less about peopl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from noisewright.errors import InvalidParameter
@@ -28,7 +28,8 @@ class Unit:
 
     Rows without a value there are refused, or, with `missing="each"`, are one person each. `key`
     goes into the hash that picks rows: another key keeps other rows of those who have too many.
-    With `per`, a unit is a person in one period of the days in the column `date`.
+    With `per`, a unit is a person in one period of the days in the column `date`. Of the rows that
+    count, at most `each` may fall into one cell of the attributes `by`.
     """
 
     column: str
@@ -37,6 +38,8 @@ class Unit:
     key: str = ""
     per: PeriodName | None = None
     date: str | None = None
+    by: tuple[str, ...] = ()
+    each: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
@@ -57,15 +60,32 @@ class Unit:
         if (self.per is None) != (self.date is None) or not (self.date is None or named):
             rule = "must be the name of a column of days, and goes with `per`"
             raise InvalidParameter("unit.date", self.date, rule)
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        names = (self.by,) if isinstance(self.by, str) else self.by
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) and n for n in names):
+            raise InvalidParameter("unit.by", self.by, "must be names of attributes")
+        object.__setattr__(self, "by", tuple(names))
+        whole = isinstance(self.each, int) and not isinstance(self.each, bool)
+        if not whole or not 1 <= self.each <= self.rows:
+            rule = "must be a whole number from 1 to the rows that count"
+            raise InvalidParameter("unit.each", self.each, rule)
+        if len(set(self.by)) < len(self.by) or (not self.by and self.each != 1):
+            rule = "must name attributes, each once, in whose cells at most `each` rows count"
+            raise InvalidParameter("unit.by", list(self.by), rule)
 
     def text(self) -> str:
         """Say whose privacy it is."""
         rows = "one row" if self.rows == 1 else f"{self.rows:,} rows"
+        count = f"of which at most {rows} count"
+        if self.by:
+            count += f", at most {self.each:,} in one cell of {' × '.join(self.by)}"
         if self.per is None:
-            return f"a person is all rows with one {self.column}, of which at most {rows} count"
+            return f"a person is all rows with one {self.column}, {count}"
         return (
             f"a person in one {self.per} is all rows with one {self.column} and {self.date} in the"
-            f" {self.per}, of which at most {rows} count"
+            f" {self.per}, {count}"
         )
 
     @property
@@ -81,10 +101,10 @@ class Unit:
     def to_dict(self) -> dict[str, object]:
         """The declaration as plain values, without what is as usual."""
         usual = Unit(self.column)
-        names = ("rows", "missing", "key", "per", "date")
+        names = ("rows", "missing", "key", "per", "date", "each")
         own = {name: getattr(self, name) for name in names}
         changed = {name: value for name, value in own.items() if value != getattr(usual, name)}
-        return {"column": self.column, **changed}
+        return {"column": self.column, **changed, **({"by": list(self.by)} if self.by else {})}
 
 
 ROW_IS_PERSON = "one row is one person"
@@ -96,7 +116,7 @@ def read_unit(declared: object) -> Unit | None:
         return declared
     if isinstance(declared, str):
         return Unit(declared)
-    known = {"column", "rows", "missing", "key", "per", "date"}
+    known = {field.name for field in fields(Unit)}
     if not isinstance(declared, Mapping) or "column" not in declared or set(declared) - known:
         rule = f"must be a column's name or a mapping of {', '.join(sorted(known))}"
         raise InvalidParameter("unit", declared, rule)

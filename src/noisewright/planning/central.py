@@ -16,6 +16,7 @@ import numpy as np
 from noisewright import __version__
 from noisewright.central.blocks.block_mechanism import continuous_deviation
 from noisewright.central.geometry.fitted import FittedMechanism
+from noisewright.central.groups import RowBounds
 from noisewright.central.mechanism import Counts, Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.display import Shown
@@ -56,6 +57,7 @@ from noisewright.planning.spending import (
 )
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import row_budget
+from noisewright.privacy.contribution import Contribution
 from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
@@ -105,7 +107,7 @@ class CentralPlan(Shown):
             raise InvalidParameter(
                 "sizes", self.sizes, "are not those of the schema's attributes", "plan again"
             )
-        if self.method.privacy != row_budget(self.calibrated, self.rows):
+        if self.method.privacy != row_budget(self.calibrated, self.contribution):
             raise InvalidParameter(
                 "privacy", self.method.privacy.text(), "is not the share of one row", "plan again"
             )
@@ -113,7 +115,21 @@ class CentralPlan(Shown):
     @property
     def rows(self) -> int:
         """How many rows of one person count at most."""
-        return 1 if self.domain is None else self.domain.rows
+        return self._row_bounds.rows
+
+    @cached_property
+    def _row_bounds(self) -> RowBounds:
+        return RowBounds.of(self.domain, self.sizes)
+
+    @cached_property
+    def contribution(self) -> Contribution:
+        """How many times what one row moves the measurement, a person does."""
+        return self._row_bounds.contribution(self.method)
+
+    def error_of_rows(self, rows: int) -> float:
+        """The root mean square error of the same measurement where so many rows count."""
+        grown = self._row_bounds.of_rows(rows).contribution(self.method)
+        return self.forecast().rmse * float(grown.multiple / self.contribution.multiple)
 
     @property
     def person(self) -> str:
@@ -148,7 +164,7 @@ class CentralPlan(Shown):
     @property
     def spend(self) -> Spend:
         """What one release costs a person, from the noise that is drawn."""
-        return self.method.spend.of_rows(self.rows)
+        return self.method.spend.of_rows(self.contribution)
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -240,7 +256,7 @@ class CentralPlan(Shown):
 
     def at(self, privacy: Privacy) -> CentralPlan:
         """The same plan under another budget."""
-        own = row_budget(privacy, self.rows)
+        own = row_budget(privacy, self.contribution)
         proposal = replace(self.proposal, mechanism=self.method.at(own))
         promise = None if self.rows == 1 else privacy
         return replace(self, proposal=proposal, promise=promise, known_accuracy=None)
@@ -283,6 +299,8 @@ class CentralPlan(Shown):
         bound, unit = self.proposal.bound, self.method.unit_noise
         if bound is None or unit is None or self._planned_for is not None:
             return None
+        if self._row_bounds.grouped:  # people may not put all their rows into one cell
+            return None
         return bound * unit or None  # no noise at all, at a vast ε, has no bound
 
     @cached_property
@@ -291,7 +309,7 @@ class CentralPlan(Shown):
         problem = CentralProblem(self.workload, self.sizes, self.privacy, self.norm, self.domain)
         accuracy = self.accuracy
         exact = accuracy.kind == "exact" and accuracy.bias is None
-        return class_bounds(problem, self.rows, self.achieved, exact)
+        return class_bounds(problem, self._row_bounds.each, self.achieved, exact)
 
     @property
     def _planned_for(self) -> str | None:
@@ -551,7 +569,7 @@ class CentralPlan(Shown):
     @property
     def _measured(self) -> dict[str, Any]:
         """What is drawn and measured; a person moves it by so many times what a row does."""
-        return of_rows(self.method.record(), self.rows)
+        return of_rows(self.method.record(), self.contribution)
 
     def _notes(self) -> dict[str, str]:
         """What must be known to read some of the answers."""
@@ -600,14 +618,16 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def of_rows(record: dict[str, Any], rows: int) -> dict[str, Any]:
-    """What a mechanism says of itself, with the sensitivity of so many rows."""
+def of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, Any]:
+    """What a mechanism says of itself, with the sensitivity of all rows of a person."""
+    if contribution.rows == 1:
+        return record
     told = dict(record)
     if "sensitivity" in told:
-        told["sensitivity"] = float_above(Fraction(told["sensitivity"]) * rows)
+        told["sensitivity"] = float_above(Fraction(told["sensitivity"]) * contribution.multiple)
     if "parts" in told:
-        told["parts"] = [of_rows(part, rows) for part in told["parts"]]
-    return told if rows > 1 else record
+        told["parts"] = [of_rows(part, contribution) for part in told["parts"]]
+    return told
 
 
 def check_answerable(plan: CentralPlan) -> CentralPlan:

@@ -14,16 +14,19 @@ import numpy.typing as npt
 from noisewright.central import own_strategy
 from noisewright.central.geometry.packing import best_packing
 from noisewright.central.geometry.projection_plan import refuses_fit
+from noisewright.central.groups import RowBounds, in_every_group, one_group
 from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, unknown_name
+from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.central import CentralPlan, check_answerable
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import central_class, certified_ratio
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import row_budget
+from noisewright.privacy.contribution import Contribution
 from noisewright.solution import BoundClass, ClassBound
 from noisewright.stages import stage
 from noisewright.workload import Workload
@@ -60,19 +63,39 @@ class Contender:
     @property
     def cost(self) -> float:
         """The error; parts that need not agree with each other must win clearly."""
-        agrees = self.proposal.mechanism.agrees
-        return self.trial.achieved * (1.0 if agrees else _DISAGREEMENT)
+        return self.achieved * (1.0 if self.proposal.mechanism.agrees else _DISAGREEMENT)
+
+    @property
+    def achieved(self) -> float:
+        """The error under the budget of a row, less what bounds on rows in a group gain."""
+        bounds = self.bounds
+        if not bounds.grouped:
+            return self.trial.achieved
+        multiple = bounds.contribution(self.proposal.mechanism).multiple
+        return self.trial.achieved * float(multiple / bounds.rows)
 
     def plan(self, seconds: float, counter: Counter | None = None) -> CentralPlan:
         """The plan to keep."""
+        problem, proposal = self.problem, self.proposal
+        accuracy: Accuracy | None = self.trial.measured_accuracy
+        if problem.promise is not None and self.bounds.grouped:
+            own = row_budget(problem.promise, self.bounds.contribution(proposal.mechanism))
+            proposal = replace(proposal, mechanism=proposal.mechanism.at(own))
+            accuracy = None
         return replace(
             self.trial,
-            domain=self.problem.domain,
-            promise=self.problem.promise,
+            domain=problem.domain,
+            proposal=proposal,
+            promise=problem.promise,
             seconds=seconds,
             counter=counter,
-            known_accuracy=self.trial.measured_accuracy,
+            known_accuracy=accuracy,
         )
+
+    @property
+    def bounds(self) -> RowBounds:
+        """How many rows of a person count, in all and in every group."""
+        return RowBounds.of(self.problem.domain, self.problem.sizes)
 
 
 def plan_central(
@@ -158,7 +181,22 @@ def ranked(problem: CentralProblem, mechanism: str | CentralMechanism = "auto") 
         raise InvalidParameter("mechanism", name, f"cannot plan this: {text}")
     one = len(contenders) == 1
     best = contenders[0] if one else min(contenders, key=lambda contender: contender.cost)
-    return Ranking(_with_highest_bound(best, contenders), tuple(contenders), left_out)
+    best = _with_highest_bound(best, contenders)
+    if best.bounds.grouped:
+        best = min([*_by_groups(problem, mechanism), *contenders], key=lambda c: c.cost)
+    return Ranking(best, tuple(contenders), left_out)
+
+
+def _by_groups(problem: CentralProblem, mechanism: str | CentralMechanism) -> list[Contender]:
+    """The best for one group, in all of them, where bounds on rows in a group let it gain."""
+    bounds = RowBounds.of(problem.domain, problem.sizes)
+    gains = bounds.grouped and problem.order == 2
+    single = one_group(problem, bounds) if gains else None
+    if single is None:
+        return []
+    best = ranked(single, mechanism).best
+    proposal = in_every_group(best.proposal, problem, bounds)
+    return [] if proposal is None else [Contender(best.name, problem, proposal)]
 
 
 def _propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
@@ -254,7 +292,7 @@ def compare_central(
     """
     problem = central_problem(workload, privacy, norm, domain, given)
     reasons = {name: entry.refuses(problem) for name, entry in CENTRAL.items()}
-    contenders = [_propose(problem, CENTRAL[name]) for name in reasons if reasons[name] is None]
+    contenders = [_least(problem, CENTRAL[name]) for name in reasons if reasons[name] is None]
     if not contenders:
         text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise InvalidParameter("workload", workload.brief(), f"is planned by no mechanism: {text}")
@@ -268,6 +306,12 @@ def compare_central(
     rows.sort(key=lambda row: row.achieved or 0.0)
     refused = [Comparison(name, refusal=reason) for name, reason in reasons.items() if reason]
     return rows + refused
+
+
+def _least(problem: CentralProblem, entry: CentralMechanism) -> Contender:
+    """What a mechanism proposes, for all cells or for every group by itself."""
+    own = _propose(problem, entry)
+    return min([own, *_by_groups(problem, entry)], key=lambda contender: contender.cost)
 
 
 def _even_answers(problem: CentralProblem) -> Comparison | None:
@@ -310,9 +354,10 @@ def central_problem(
 ) -> CentralProblem:
     """The workload with its attributes, as mechanisms see it."""
     domain = workload.domain if isinstance(workload, Questions) else domain
-    rows = 1 if domain is None else domain.rows
-    own, promise = row_budget(privacy, rows), None if rows == 1 else privacy
-    problem = CentralProblem(workload, _sizes(workload, domain), own, norm, domain, promise, given)
+    sizes = _sizes(workload, domain)
+    rows = RowBounds.of(domain, sizes).rows
+    own, promise = row_budget(privacy, Contribution(rows)), None if rows == 1 else privacy
+    problem = CentralProblem(workload, sizes, own, norm, domain, promise, given)
     check_magnitudes(workload)
     if problem.structure.zero:
         raise InvalidParameter(

@@ -87,12 +87,12 @@ def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
 def _others(ranking: Ranking) -> tuple[Reason, ...]:
     """Runners-up by their errors, then those that were not planned."""
     best = ranking.best
-    least = best.trial.achieved
+    least = best.achieved
     planned = []
-    for contender in sorted(ranking.contenders, key=lambda c: c.trial.achieved):
+    for contender in sorted(ranking.contenders, key=lambda c: c.achieved):
         if contender.name == best.name:
             continue
-        error = contender.trial.achieved
+        error = contender.achieved
         apart = "" if contender.proposal.mechanism.agrees else "; its tables need not agree"
         than = "more" if error > least else "less"
         planned.append(Reason(contender.name, error, error / least, f"{than} error{apart}"))

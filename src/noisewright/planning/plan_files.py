@@ -24,6 +24,7 @@ from noisewright.central.composite import StoredComposite
 from noisewright.central.geometry.balls import StoredBalls
 from noisewright.central.geometry.fitted import StoredFit
 from noisewright.central.geometry.k_norm import StoredKNorm
+from noisewright.central.groups import RowBounds
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.central.problem import Proposal
 from noisewright.container import Header, digest
@@ -59,6 +60,7 @@ from noisewright.planning.together import Together
 from noisewright.planning.values import ValuePlan, plan_values
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import row_budget
+from noisewright.privacy.contribution import Contribution
 from noisewright.workload.base import Array
 from noisewright.workload.spec import Questions
 from noisewright.workload.stored import decode_workload, encode_workload
@@ -127,9 +129,14 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
         if len(cells) > 1 or not norm >= 1:
             raise FileFormatError("the plan's parts are over different cells; plan again")
         privacy = Privacy.from_dict(self.privacy)
-        rows = 1 if domain is None else domain.rows
+        bounds = RowBounds.of(domain, self.sizes)
+        own = row_budget(privacy, Contribution(bounds.rows))
+        method: Mechanism = self.strategy.unpacked(arrays, own, self.sizes)
+        if bounds.grouped:
+            method = method.at(row_budget(privacy, bounds.contribution(method)))
+            _ = method.spend  # refuses budgets for which no noise can be drawn
         proposal = Proposal(
-            self.strategy.unpacked(arrays, row_budget(privacy, rows), self.sizes),
+            method,
             self.value,
             self.bound,
             self.certificate,
@@ -144,7 +151,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             self.mechanism,
             proposal,
             self.seconds,
-            promise=None if rows == 1 else privacy,
+            promise=None if bounds.rows == 1 else privacy,
         )
 
 

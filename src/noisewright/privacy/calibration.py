@@ -14,6 +14,7 @@ from typing import cast
 
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.contribution import Contribution
 from noisewright.privacy.gaussian import gaussian_sigma, gaussian_sigma_for_rho
 from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import SCALE_LIMIT, float_above, float_below, positive
@@ -81,13 +82,14 @@ def splittable(privacy: Privacy) -> Privacy:
     return Privacy(rho=float_below(1 / (2 * sigma**2)), neighbours=privacy.neighbours)
 
 
-def row_budget(privacy: Privacy, rows: int) -> Privacy:
-    """The budget of one row where up to so many rows of a person count and `privacy` is theirs.
+def row_budget(privacy: Privacy, contribution: Contribution) -> Privacy:
+    """The budget of one row where a person moves so many times as much and `privacy` is theirs.
 
-    Rows may all move a measurement the same way: it moves by `rows` times as much. Noise for one
-    row under ε/k, or under ρ/k², is the noise for k rows under ε or ρ. A margin covers the rounding
-    of ratios, so that k times the loss of a row, as a float, still keeps the whole.
+    Noise for one row under ε/k, or under ρ/k², is the noise for k times that under ε or ρ. A margin
+    covers the rounding of ratios, so that k times the loss of a row, as a float, still keeps the
+    whole.
     """
+    rows = contribution.rows
     if rows == 1:
         return privacy
     if privacy.neighbours != "add-remove":
@@ -99,7 +101,7 @@ def row_budget(privacy: Privacy, rows: int) -> Privacy:
         )
     whole = splittable(privacy)
     if whole.rho is not None:
-        rho = float_below(Fraction(whole.rho) / rows**2 * _MARGIN)
+        rho = float_below(Fraction(whole.rho) / contribution.square * _MARGIN)
         return Privacy(rho=rho, neighbours="add-remove")
     assert whole.epsilon is not None
     epsilon = float_below(Fraction(whole.epsilon) / rows * _MARGIN)

@@ -17,6 +17,7 @@ import msgspec
 
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.privacy.budget import NEIGHBOURS, Neighbours, Privacy
+from noisewright.privacy.contribution import Contribution
 from noisewright.privacy.gaussian import gaussian_epsilon, pure_to_zcdp, zcdp_epsilon
 from noisewright.privacy.rounding import (
     float_above,
@@ -95,12 +96,15 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return next(loss.mu for loss in self.losses if isinstance(loss, Gaussian))
         return root_above(sum(squares, Fraction(0))) if squares else 0.0
 
-    def of_rows(self, rows: int) -> Spend:
-        """What it costs a person of whom up to so many rows count, if this is the cost of one row.
+    def of_rows(self, contribution: Contribution) -> Spend:
+        """What it costs a person of whom several rows count, if this is the cost of one row.
 
-        Rows may all move the same way, so that ratios grow with their number, never with its root.
+        Rows may all move the same way, so that ratios grow with their number, never with its root,
+        unless groups keep them apart.
         """
-        return self if rows == 1 else Spend(self.neighbours, tuple(map(_times(rows), self.losses)))
+        if contribution.rows == 1:
+            return self
+        return Spend(self.neighbours, tuple(map(_times(contribution), self.losses)))
 
     def promise(self, delta: float | None = None) -> Privacy:
         """The least guarantee known to follow, rounded to the safe side.
@@ -197,12 +201,13 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return plain
 
 
-def _times(rows: int) -> Callable[[Loss], Loss]:
+def _times(contribution: Contribution) -> Callable[[Loss], Loss]:
     """The loss of a group of rows: neighbours of neighbours, so many steps apart."""
+    rows = contribution.rows
 
     def grown(loss: Loss) -> Loss:
         if isinstance(loss, Gaussian):
-            return Gaussian(float_above(Fraction(loss.mu) * rows))
+            return Gaussian(float_above(Fraction(loss.mu) * contribution.multiple))
         if isinstance(loss, Laplace):
             return Laplace(float_above(Fraction(loss.ratio) * rows))
         epsilon = float_above(Fraction(loss.epsilon) * rows)

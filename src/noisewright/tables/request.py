@@ -92,6 +92,7 @@ class Request:
     def names(self) -> Names:
         """The attributes whose cells are needed, in the schema's order."""
         needed = {name for subset, _ in self.wanted for name in subset}
+        needed |= set() if self.unit is None else set(self.unit.by)
         return tuple(name for name in self.domain.names if name in needed)
 
     @cached_property
@@ -179,7 +180,8 @@ class Request:
         return person_name(self.unit, columns, dialect)
 
     def kept(self, dialect: Dialect) -> list[Stage]:
-        """The rows that count: of every person those with the least digests, at most `rows`.
+        """The rows that count: of every person those with the least digests, at most `rows`, after
+        at most `each` of every group where such are declared.
 
         The digest is of the person's name, the row's own cells and contents, and the number of the
         row among those that are alike in all of them, so that it follows from nobody else's rows
@@ -193,12 +195,24 @@ class Request:
         refused = " OR ".join(f"{name} IS NULL" for name in own) or "1 = 0"
         first = f"CASE WHEN {refused} THEN 0 ELSE 1 END"
         digest = dialect.digest([f"'{self.unit.key}'", "p", *own, "d"])
+        ranked = f"ORDER BY {first}, {digest}, d"
         return [
             Stage(("*", f"row_number() OVER (PARTITION BY {alike} ORDER BY p) AS d")),
+            *self._kept_in_groups(ranked),
             Stage(
-                ("*", f"row_number() OVER (PARTITION BY p ORDER BY {first}, {digest}, d) AS r"),
+                ("*", f"row_number() OVER (PARTITION BY p {ranked}) AS r"),
             ),
             Stage(("*",), f"r <= {self.unit.rows} OR p IS NULL"),
+        ]
+
+    def _kept_in_groups(self, ranked: str) -> list[Stage]:
+        """Of every person in every group the first rows alone, before all groups are looked at."""
+        if self.unit is None or not self.unit.by:
+            return []
+        own = ", ".join(["p", *(f"a{self.names.index(name)}" for name in self.unit.by)])
+        return [
+            Stage(("*", f"row_number() OVER (PARTITION BY {own} {ranked}) AS q")),
+            Stage(("*",), f"q <= {self.unit.each} OR p IS NULL"),
         ]
 
     def typed(self, name: str, columns: Columns, dialect: Dialect) -> Typed:

@@ -64,6 +64,10 @@ class Block:
         if not fits or weights.dtype != np.int64 or weights.min() < 1 or weights.max() > _ENTRY:
             raise InvalidParameter("weights", weights.shape, "must be integers >= 1, one per row")
 
+    def factor(self, attribute: int) -> Integers:
+        """The matrix that measures one of the attributes."""
+        return self.factors[self.attributes.index(attribute)]
+
     @property
     def rows(self) -> int:
         """Number of measured integers."""

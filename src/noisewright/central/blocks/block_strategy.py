@@ -88,11 +88,24 @@ class BlockStrategy:
             return None
         for block in self.blocks:
             for i, factor in zip(block.attributes, block.factors, strict=True):
+                if i in self.whole:
+                    continue
                 axis = result.setdefault(i, Axis(factor))
                 same = axis.contrasts is factor or np.array_equal(axis.contrasts, factor)
                 if not (same and axis.splits):
                     return None
         return result
+
+    @cached_property
+    def whole(self) -> frozenset[int]:
+        """Attributes of which every block measures every value by itself: one strategy in each."""
+        first, *others = self.blocks
+        return frozenset(
+            i
+            for i, factor in zip(first.attributes, first.factors, strict=True)
+            if is_identity(factor)
+            and all(i in b.attributes and is_identity(b.factor(i)) for b in others)
+        )
 
     @cached_property
     def overlap(self) -> Overlap | None:
@@ -113,13 +126,19 @@ class BlockStrategy:
         """Numbers of the blocks that say something of a table."""
         if self.axes is None:
             return [k for k, block in enumerate(self.blocks) if _sees(block, attributes)]
-        return [self._numbers[part] for part in subsets(attributes) if part in self._numbers]
+        varied = tuple(i for i in attributes if i not in self.whole)
+        parts = (tuple(sorted({*part, *self.whole})) for part in subsets(varied))
+        return [self._numbers[part] for part in parts if part in self._numbers]
 
     def inverses(self, block: Block) -> tuple[FloatArray, ...]:
         """The way back from each of a block's factors to cells."""
         if self.axes is None:
             return block.inverses
-        return tuple(self.axes[i].inverse for i in block.attributes)
+        pairs = zip(block.attributes, block.factors, strict=True)
+        return tuple(
+            factor.astype(np.float64) if i in self.whole else self.axes[i].inverse
+            for i, factor in pairs
+        )
 
     def reference(self, attribute: int) -> FloatArray:
         """How a block that does not measure an attribute spreads over its values."""
@@ -298,7 +317,7 @@ class BlockStrategy:
             return all(part in self.overlap.weights for part in subsets(attributes))
         if self.axes is None or self.separate:
             return False
-        movable = tuple(i for i in attributes if self.sizes[i] > 1)
+        movable = tuple(i for i in attributes if self.sizes[i] > 1 and i not in self.whole)
         known = all(i in self.axes and self.axes[i].complete for i in movable)
         return known and len(self.visible(movable)) == 2 ** len(movable)
 

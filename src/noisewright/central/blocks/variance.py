@@ -97,14 +97,16 @@ def _weighted_rows(
 ) -> FloatArray:
     """Variances from a block whose rows have variances of their own."""
     inverses = dict(zip(block.attributes, strategy.inverses(block), strict=True))
-    back = [
-        inverses[i] if i in inverses else strategy.reference(i)[:, None] for i in term.attributes
-    ]
+    used = sorted({*block.attributes, *term.attributes})
+    back = {i: inverses[i] if i in inverses else strategy.reference(i)[:, None] for i in used}
+    back |= {i: back[i].sum(axis=0, keepdims=True) for i in used if i not in term.attributes}
     if term.factors is None:
         _check_joint(term.inner)
-        joint = kron_all(back)
+        joint = kron_all([back[i] for i in used])
         return term.inner.row_quadratics((joint * units) @ joint.T)
-    rows = [np.asarray(f.matvec(e)) ** 2 for f, e in zip(term.factors, back, strict=True)]
+    asked = dict(zip(term.attributes, term.factors, strict=True))
+    images = (asked[i].matvec(back[i]) if i in asked else back[i] for i in used)
+    rows = [np.asarray(image) ** 2 for image in images]
     return np.asarray(apply_along_axes([(*r.shape, r.__matmul__) for r in rows], units))
 
 
@@ -170,7 +172,8 @@ class _Quadratics:
         if not isinstance(factor, Explicit) or attribute not in block.attributes:
             return factor.row_quadratics(self.covariance(block, attribute))
         place = block.attributes.index(attribute)
-        rows = factor if self.strategy.axes is None else without_offsets(factor)
+        sees = self.strategy.axes is None or attribute in self.strategy.whole
+        rows = factor if sees else without_offsets(factor)
         assert isinstance(rows, Explicit)
         return rows.image_squares(self.strategy.inverses(block)[place])
 
