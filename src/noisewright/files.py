@@ -7,8 +7,9 @@ import errno
 import os
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,20 +102,22 @@ def is_parquet(path: str | Path) -> bool:
 
 @contextmanager
 def table_writer(
-    path: str | Path, schema: pa.Schema, *, use_dictionary: bool = True
+    path: str | Path, schema: pa.Schema, *, use_dictionary: bool = True, marked: bool = False
 ) -> Iterator[CSVWriter | ParquetWriter]:
     """Write tables one after another into a file: Parquet or CSV, whole or not at all."""
     with replacing(path) as temporary:
         if is_parquet(path):
             from pyarrow.parquet import ParquetWriter
 
-            writer = ParquetWriter(temporary, schema, use_dictionary=use_dictionary)
-        else:
-            from pyarrow.csv import CSVWriter
+            with ParquetWriter(temporary, schema, use_dictionary=use_dictionary) as writer:
+                yield writer
+            return
+        from pyarrow.csv import CSVWriter
 
-            writer = CSVWriter(temporary, schema)
-        with writer:
-            yield writer
+        with temporary.open("wb") as file:
+            file.write(codecs.BOM_UTF8 if marked else b"")
+            with CSVWriter(file, schema) as writer:
+                yield writer
 
 
 def without_dictionaries(table: pa.Table) -> pa.Table:
@@ -126,21 +129,21 @@ def without_dictionaries(table: pa.Table) -> pa.Table:
 
 
 def write_table(path: str | Path, table: pa.Table, *, excel: bool = False) -> None:
-    """Write a table as CSV, or as Parquet by suffix, whole or not at all.
+    """Write a table as CSV, or as Parquet by suffix, whole or not at all."""
+    write_tables(path, [table], excel=excel)
+
+
+def write_tables(path: str | Path, parts: Iterable[pa.Table], *, excel: bool = False) -> None:
+    """Write a table that comes in parts of one schema, none of which is held once it is written.
 
     With `excel`, CSV begins with the mark by which spreadsheets know UTF-8; others may trip on it.
     """
-    if not is_parquet(path):
-        table = without_dictionaries(table)
-    if excel and not is_parquet(path):
-        from pyarrow.csv import write_csv
-
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            file.write(codecs.BOM_UTF8)
-            write_csv(table, file)
-        return
-    with table_writer(path, table.schema) as writer:
-        writer.write_table(table)
+    plain = parts if is_parquet(path) else map(without_dictionaries, parts)
+    first, rest = next(iterator := iter(plain)), iterator
+    marked = excel and not is_parquet(path)
+    with table_writer(path, first.schema, marked=marked) as writer:
+        for part in chain([first], rest):
+            writer.write_table(part)
 
 
 @contextmanager

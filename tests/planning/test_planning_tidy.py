@@ -161,3 +161,34 @@ def test_fitted_estimates_keep_the_unbiased_ones() -> None:
     plain, fitted = plan.estimate(reports), plan.estimate(reports, non_negative=True)
     np.testing.assert_allclose(fitted.to_arrow()["unbiased"].to_numpy(), plain.answers)
     assert fitted.answers.min() >= 0 > plain.answers.min()
+
+
+def test_parts_are_the_same_rows_and_hold_no_more_text_than_their_own(tmp_path: Path) -> None:
+    release = released(
+        {"marginal": ["age", "answer"]},
+        {"cdf": "income", "by": ["member"]},
+        {"ranges": "age"},
+        {"marginal": ["band", "code"]},
+        {"mean": "income", "by": ["day"]},
+    )
+    whole = release.to_arrow()
+    for rows in (1, 7, 1000):
+        parts = list(release.to_batches(rows))
+        assert [len(part) for part in parts[:-1]] == [rows] * (len(parts) - 1)
+        assert pa.concat_tables(parts).to_pylist() == whole.to_pylist()
+        assert {part.schema for part in parts} == {parts[0].schema}
+    told = 0
+
+    def each_label():
+        nonlocal told
+        for label in release.labels:
+            told += 1
+            yield label
+
+    object.__setattr__(release.plan, "each_label", each_label)
+    for number, _ in enumerate(release.to_batches(5), start=1):
+        assert told == min(5 * number, len(release))
+    release.write(tmp_path / "a.parquet")
+    release.write(tmp_path / "a.csv", excel=True)
+    assert (tmp_path / "a.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+    assert len(pd.read_csv(tmp_path / "a.csv")) == len(pd.read_parquet(tmp_path / "a.parquet"))

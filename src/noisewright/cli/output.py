@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from math import floor, inf, log10
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -134,7 +135,7 @@ def print_errors(title: str, errors: Iterable[TableError], caption: str = "") ->
 def print_answers(title: str, release: Release, caption: str) -> None:
     """The first answers with their intervals, as they are written."""
     rows = []
-    for i, label in enumerate(release.labels[:SHOWN]):
+    for i, label in enumerate(islice(release.plan.each_label(), SHOWN)):
         answer = release.answers[i]
         ends = [(low[i], high[i]) for low, high in (release.intervals.each, release.intervals.all)]
         intervals = [f"{low:,.1f} … {high:,.1f}" if low == low else "" for low, high in ends]

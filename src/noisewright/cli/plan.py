@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -424,7 +425,7 @@ def _show_forecast(plan: LocalPlan, people: int) -> None:
     if len(tables) > 1:
         print_errors(title, tables, caption)
         return
-    shown = zip(plan.labels()[:SHOWN], forecast.std, forecast.halfwidth, strict=False)
+    shown = zip(islice(plan.each_label(), SHOWN), forecast.std, forecast.halfwidth, strict=False)
     rows = [(label, f"{std:,.1f}", f"{half:,.1f}") for label, std, half in shown]
     more = len(forecast.std) - len(rows)
     caption += f"; {more:,} more queries" if more else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -207,9 +207,13 @@ class CentralPlan(Shown):
         """Whether every answer is a number of people."""
         return not isinstance(self.workload, Questions) or self.workload.counts_only
 
+    def each_label(self) -> Iterator[str]:
+        """Every answer in words, one after the other."""
+        return query_names(self.workload, self.domain)
+
     def labels(self) -> list[str]:
         """Every answer in words."""
-        return query_names(self.workload, self.domain)
+        return list(self.each_label())
 
     def tables(self) -> tuple[ReleasedTable, ...]:
         """The parts of the release, with what their answers stand for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import ceil
@@ -531,13 +531,17 @@ class LocalPlan(Shown):
 
     # --- what people and scripts see ----------------------------------------------------------
 
+    def each_label(self) -> Iterator[str]:
+        """Every query in words, one after the other."""
+        return query_names(self.workload, self.domain)
+
     def labels(self) -> list[str]:
         """Every query in words."""
-        return query_names(self.workload, self.domain)
+        return list(self.each_label())
 
     def cell_labels(self) -> list[str]:
         """Every cell in words."""
-        return query_names(Identity(self.strategy.size), self.domain)
+        return list(query_names(Identity(self.strategy.size), self.domain))
 
     def tables(self) -> tuple[ReleasedTable, ...]:
         """The named parts of the answers."""

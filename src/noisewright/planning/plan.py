@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -221,11 +222,13 @@ def plain_workload(workload: Workload) -> Workload:
     return stack(workload.plain_parts()) if isinstance(workload, Questions) else workload
 
 
-def query_names(workload: Workload, domain: Domain | None) -> list[str]:
-    """Every query in words."""
-    if domain is None or isinstance(workload, Questions):
-        return workload.labels()
-    return [label for t in terms(workload, domain.shape) for label in query_labels(domain, t)]
+def query_names(workload: Workload, domain: Domain | None) -> Iterator[str]:
+    """Every query in words, one after the other: there may be more than memory holds as text."""
+    if isinstance(workload, Questions):
+        return workload.each_label()
+    if domain is None:
+        return (workload.label(row) for row in range(workload.queries))
+    return chain.from_iterable(query_labels(domain, t) for t in terms(workload, domain.shape))
 
 
 def answer_tables(workload: Workload) -> tuple[ReleasedTable, ...]:

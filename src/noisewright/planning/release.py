@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.files import alone_in, check_writable, write_table, write_text
+from noisewright.files import alone_in, check_writable, write_tables, write_text
 from noisewright.planning.plan import ReleasedTable, table_number
 from noisewright.planning.spending import UNRECORDED, LedgerNote
-from noisewright.planning.tidy import AnswerTable, tidy
+from noisewright.planning.tidy import AnswerTable, TidyAnswers
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Spend
 from noisewright.workload.base import FloatArray
@@ -47,8 +47,8 @@ class Releasing(Protocol):
     def spend(self) -> Spend:
         """What one execution costs."""
 
-    def labels(self) -> list[str]:
-        """Every answer in words."""
+    def each_label(self) -> Iterator[str]:
+        """Every answer in words, one after the other."""
 
     def tables(self) -> tuple[ReleasedTable, ...]:
         """The named parts of the answers."""
@@ -126,7 +126,7 @@ class Release:
     @cached_property
     def labels(self) -> list[str]:
         """Every answer in words."""
-        return self.plan.labels()
+        return list(self.plan.each_label())
 
     @cached_property
     def metadata(self) -> Mapping[str, Any]:
@@ -188,7 +188,15 @@ class Release:
 
         Where answers were changed after the noise, the unbiased ones stand beside them.
         """
-        return tidy(self.tables, self.labels, self.plan.domain, self.intervals, self.beside)
+        return self._tidy.whole(iter(self.labels))
+
+    @property
+    def _tidy(self) -> TidyAnswers:
+        return TidyAnswers(self.tables, self.plan.domain, self.intervals, self.beside)
+
+    def to_batches(self, rows: int = 2**16) -> Iterator[pa.Table]:
+        """The same rows in parts, so that no more text than that of one part is ever held."""
+        return self._tidy.parts(self.plan.each_label(), rows)
 
     def table(self, name: str) -> AnswerTable:
         """One table of the release by its name: `age × sex`, also as `sex*age`."""
@@ -198,7 +206,8 @@ class Release:
         rows = slice(start, start + chosen.queries)
         unbiased = None if self.beside is None else self.beside.part(rows)
         column, labels = self.intervals.part(rows), self.labels[rows]
-        arrow = tidy([chosen], labels, self.plan.domain, column, unbiased)
+        answers = TidyAnswers((chosen,), self.plan.domain, column, unbiased)
+        arrow = answers.whole(iter(labels))
         return AnswerTable(chosen.name, arrow, chosen.axes)
 
     def synthesise(self, count: int) -> Synthetic:
@@ -230,8 +239,8 @@ class Release:
         target = Path(path)
         if is_kept(target):
             return recorded(target, self.metadata, self.save)
-        table = self.to_arrow()
-        return recorded(target, self.metadata, lambda file: write_table(file, table, excel=excel))
+        parts = self.to_batches()
+        return recorded(target, self.metadata, lambda file: write_tables(file, parts, excel=excel))
 
     def save(self, path: str | Path) -> None:
         """Write the release, whole or not at all; `nw.load` gives it back."""

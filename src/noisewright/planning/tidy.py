@@ -7,8 +7,11 @@ attribute, or about people outside its declared cells; the text of the query tel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, islice
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +38,7 @@ FIGURES = ("answer", "std_error", "lower", "upper", "lower_all", "upper_all")
 UNBIASED = ("unbiased", "unbiased_std_error")
 _OWN = ("table", "statistic", "quantile", "query", *FIGURES, *UNBIASED)
 _MOST_ENTRIES = 2**26
-"""Rows × columns of attributes that are spelt out; larger releases have the text alone."""
+"""Rows × columns of attributes that are spelt out in one table; parts have them all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,33 +126,106 @@ def axis_length(axis: Axis) -> int:
     return count * (count + 1) // 2 if axis.kind == "range" else count
 
 
-def tidy(
-    tables: Sequence[ReleasedTable],
-    labels: Sequence[str],
-    domain: Domain | None,
-    column: Column,
-    unbiased: Column | None = None,
-) -> pa.Table:
-    """All answers as one table; `unbiased` is given where `column` was changed after the noise."""
+@dataclass(frozen=True, eq=False)
+class TidyAnswers:
+    """All answers as one table, or as parts of it; `unbiased` where `column` was changed since."""
+
+    tables: Sequence[ReleasedTable]
+    domain: Domain | None
+    column: Column
+    unbiased: Column | None = None
+
+    def whole(self, labels: Iterator[str]) -> pa.Table:
+        """One table; attributes are spelt out where that is not too much to hold."""
+        small = len(self._kinds) * self._ends[-1] <= _MOST_ENTRIES
+        return self._part(0, self._ends[-1], labels, self._kinds if small else {})
+
+    def parts(self, labels: Iterator[str], rows: int) -> Iterator[pa.Table]:
+        """So many rows at a time, in order, all with the same columns."""
+        for start in range(0, self._ends[-1], rows):
+            yield self._part(start, min(start + rows, self._ends[-1]), labels, self._kinds)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [0, *accumulate(table.queries for table in self.tables)]
+
+    @cached_property
+    def _typed(self) -> list[list[dict[str, pa.Array]]]:
+        """The columns of every axis of every table."""
+        domain = self.domain
+        if domain is None:
+            return [[] for _ in self.tables]
+        return [[_typed(domain, axis) for axis in table.axes] for table in self.tables]
+
+    @cached_property
+    def _kinds(self) -> dict[str, pa.DataType]:
+        """The columns of attributes, in order, and their types."""
+        kinds = {n: a.type for table in self._typed for axis in table for n, a in axis.items()}
+        if self.domain is None:
+            return kinds
+        return {name: kinds[name] for name in _in_order(kinds, self.domain)}
+
+    def _part(
+        self, start: int, stop: int, labels: Iterator[str], kinds: Mapping[str, pa.DataType]
+    ) -> pa.Table:
+        import pyarrow as pa
+
+        rows = slice(start, stop)
+        column = self.column.part(rows)
+        unbiased = None if self.unbiased is None else self.unbiased.part(rows)
+        figures = (column.answers, column.std, *column.each, *column.all)
+        beside = () if unbiased is None else (unbiased.answers, unbiased.std)
+        spans = self._spans(start, stop)
+        return pa.table(
+            {
+                "table": _repeated(spans, [table.name for table in self.tables]),
+                "statistic": _repeated(spans, [table.says for table in self.tables]),
+                **self._attributes(spans, kinds),
+                "query": pa.array(islice(labels, stop - start), pa.string(), size=stop - start),
+                **{n: _with_gaps(v) for n, v in zip(FIGURES, figures, strict=True)},
+                **{n: _with_gaps(v) for n, v in zip(UNBIASED, beside, strict=False)},
+            }
+        )
+
+    def _spans(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """Which rows of which tables lie between two rows of all."""
+        first, last = bisect_right(self._ends, start) - 1, bisect_left(self._ends, stop)
+        numbers = range(first, min(last, len(self.tables)))
+        return [
+            (
+                k,
+                max(start, self._ends[k]) - self._ends[k],
+                min(stop, self._ends[k + 1]) - self._ends[k],
+            )
+            for k in numbers
+        ]
+
+    def _attributes(
+        self, spans: Sequence[tuple[int, int, int]], kinds: Mapping[str, pa.DataType]
+    ) -> dict[str, pa.ChunkedArray]:
+        """One typed column (two for ordered attributes) per attribute that a table is over."""
+        import pyarrow as pa
+
+        chunks: dict[str, list[pa.Array]] = {name: [] for name in kinds}
+        for number, first, last in spans:
+            own: dict[str, pa.Array] = {}
+            shape = [axis_length(axis) for axis in self.tables[number].axes]
+            places = np.unravel_index(np.arange(first, last), shape) if shape else ()
+            for place, axis in zip(places, self._typed[number], strict=False):
+                own |= {n: a.take(pa.array(place)) for n, a in axis.items() if n in kinds}
+            for name, parts in chunks.items():
+                parts.append(own[name] if name in own else pa.nulls(last - first, kinds[name]))
+        return {name: pa.chunked_array(parts, kinds[name]) for name, parts in chunks.items()}
+
+
+def _repeated(spans: Sequence[tuple[int, int, int]], names: Sequence[str]) -> pa.Array:
+    """A name for every row of its table; all parts have the same dictionary."""
     import pyarrow as pa
 
-    lengths = [table.queries for table in tables]
-    told = (
-        np.repeat([t.name for t in tables], lengths),
-        np.repeat([t.says for t in tables], lengths),
-    )
-    figures = (column.answers, column.std, *column.each, *column.all)
-    beside = () if unbiased is None else (unbiased.answers, unbiased.std)
-    return pa.table(
-        {
-            "table": pa.array(told[0], type=pa.string()).dictionary_encode(),
-            "statistic": pa.array(told[1], type=pa.string()).dictionary_encode(),
-            **_attribute_columns(tables, domain),
-            "query": pa.array(labels, type=pa.string()),
-            **{n: _with_gaps(v) for n, v in zip(FIGURES, figures, strict=True)},
-            **{n: _with_gaps(v) for n, v in zip(UNBIASED, beside, strict=False)},
-        }
-    )
+    words = list(dict.fromkeys(names))
+    codes = [words.index(names[number]) for number, _, _ in spans]
+    indices = np.repeat(np.array(codes, dtype=np.int32), [last - first for _, first, last in spans])
+    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(words, pa.string()))
 
 
 def _with_gaps(values: FloatArray) -> pa.Array:
@@ -157,32 +233,6 @@ def _with_gaps(values: FloatArray) -> pa.Array:
     import pyarrow as pa
 
     return pa.array(values, mask=np.isnan(values))
-
-
-def _attribute_columns(
-    tables: Sequence[ReleasedTable], domain: Domain | None
-) -> dict[str, pa.ChunkedArray]:
-    """One typed column (two for ordered attributes) per attribute that a table is over."""
-    import pyarrow as pa
-
-    if domain is None:
-        return {}
-    typed = [[_typed(domain, axis) for axis in table.axes] for table in tables]
-    kinds = {n: a.type for columns in typed for column in columns for n, a in column.items()}
-    if len(kinds) * sum(table.queries for table in tables) > _MOST_ENTRIES:
-        return {}
-    chunks: dict[str, list[pa.Array]] = {name: [] for name in _in_order(kinds, domain)}
-    for table, columns in zip(tables, typed, strict=True):
-        own: dict[str, pa.Array] = {}
-        shape = [axis_length(axis) for axis in table.axes]
-        for k, column in enumerate(columns):
-            places = np.broadcast_to(
-                np.arange(shape[k]).reshape([-1 if i == k else 1 for i in range(len(shape))]), shape
-            )
-            own |= {name: array.take(pa.array(places.ravel())) for name, array in column.items()}
-        for name, parts in chunks.items():
-            parts.append(own[name] if name in own else pa.nulls(table.queries, kinds[name]))
-    return {name: pa.chunked_array(parts, kinds[name]) for name, parts in chunks.items()}
 
 
 def _in_order(names: Any, domain: Domain) -> list[str]:

@@ -25,10 +25,10 @@ what it would be alone (`relative_weights`); where all are counts, in people.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import combinations, product
+from itertools import chain, combinations, islice, product
 from math import comb, floor, log10
 from pathlib import Path
 from typing import Any
@@ -133,11 +133,15 @@ class Questions(Stack):
         """The query in words."""
         index = int(np.searchsorted(self.starts, row, side="right")) - 1
         term = self.plain_terms()[index]
-        return query_labels(self.domain, term)[row - self.starts[index]]
+        return next(islice(query_labels(self.domain, term), row - self.starts[index], None))
+
+    def each_label(self) -> Iterator[str]:
+        """All answers in words, one after the other."""
+        return chain.from_iterable(statistic.each_label() for statistic in self.statistics)
 
     def labels(self) -> list[str]:
         """All answers in words."""
-        return [label for statistic in self.statistics for label in statistic.labels()]
+        return list(self.each_label())
 
 
 def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questions:
@@ -376,17 +380,15 @@ KINDS: dict[str, Callable[[str, Mapping[str, Any], Domain], Sequence[Statistic]]
 """What can be asked: each kind of question with how it is read."""
 
 
-def query_labels(domain: Domain, term: Term) -> list[str]:
-    """Every query of a term in words: `age ≤ 17, sex = F`."""
+def query_labels(domain: Domain, term: Term) -> Iterator[str]:
+    """Every query of a term in words, one after the other: `age ≤ 17, sex = F`."""
     if term.factors is None:
-        return term.inner.labels()
-    if not term.attributes:
-        return ["total"]
+        return map(term.inner.label, range(term.queries))
     columns = [
         _factor_labels(domain.attributes[i], factor)
         for i, factor in zip(term.attributes, term.factors, strict=True)
     ]
-    return [", ".join(part for part in row if part) or "total" for row in product(*columns)]
+    return (", ".join(part for part in row if part) or "total" for row in product(*columns))
 
 
 def _factor_labels(attribute: Attribute, factor: Workload) -> list[str]:

@@ -6,7 +6,7 @@ A new kind of question is one class here and one line of the parser (`spec`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -143,11 +143,15 @@ class Statistic(ABC):
         """What the answers are a tensor over, in C order; none where they are no such tensor."""
         return term_axes(self.domain, self.table)
 
-    def labels(self) -> list[str]:
-        """Every answer in words."""
+    def each_label(self) -> Iterator[str]:
+        """Every answer in words, one after the other."""
         from noisewright.workload.spec import query_labels
 
         return query_labels(self.domain, self.table)
+
+    def labels(self) -> list[str]:
+        """Every answer in words."""
+        return list(self.each_label())
 
     def weighted(self, weights: Weights) -> Statistic:
         """The same question with every person weighed."""
@@ -433,12 +437,12 @@ class Quantiles(Statistic):
         groups = [", ".join(row) for row in product(*columns)]
         return list(product(groups, self.levels))
 
-    def labels(self) -> list[str]:
+    def each_label(self) -> Iterator[str]:
         name = self.attribute.name
-        return [
+        return (
             ", ".join(filter(None, [group, f"quantile {level:g} of {name}"]))
             for group, level in self.labelled()
-        ]
+        )
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (noisy,) = parts
