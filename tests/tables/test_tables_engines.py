@@ -7,6 +7,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import servers
 import noisewright as nw
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
+from noisewright.ledger.book import Ledger
 from noisewright.tables.engines import engine_of
 from noisewright.tables.postgres import Address, PostgresCounter
 from noisewright.tables.spark import SparkCounter
@@ -343,11 +345,12 @@ def postgres() -> Iterator[servers.PostgresEngine]:
         yield engine
 
 
-def test_postgres(postgres: servers.PostgresEngine) -> None:
+def test_postgres(postgres: servers.PostgresEngine, tmp_path: Path) -> None:
     for check in SUITE:
         check(postgres)
     statements_fetch_no_row(postgres)
     a_broken_connection_tells_nothing(postgres)
+    a_connection_that_dies_half_way_spends_nothing(postgres, tmp_path)
 
 
 def statements_fetch_no_row(engine: servers.PostgresEngine) -> None:
@@ -381,6 +384,26 @@ def a_broken_connection_tells_nothing(engine: servers.PostgresEngine) -> None:
         PostgresCounter().marginals(engine.address, domain, [("truth",)])
 
 
+def a_connection_that_dies_half_way_spends_nothing(
+    engine: servers.PostgresEngine, folder: Path
+) -> None:
+    """A view that ends the very connection that counts it."""
+    import psycopg
+
+    table = Address.of(engine.put(people(seed=10))).source
+    with psycopg.connect(engine.address) as connection:
+        ends = "pg_terminate_backend(pg_backend_pid())"
+        connection.execute(f"CREATE VIEW dying AS SELECT truth FROM {table} WHERE {ends}")
+    ledger = Ledger(folder / "budget.db")
+    ledger.create("people", nw.Privacy(rho=1.0))
+    asked = nw.Workload.from_spec({"queries": [{"marginal": ["truth"]}]}, Domain([DOMAIN["truth"]]))
+    plan = nw.plan(asked, nw.Privacy(rho=0.1))
+    with pytest.raises(NoisewrightError, match="nothing was released") as caught:
+        plan.release(f"{engine.address}#dying", ledger=ledger, dataset="people")
+    assert caught.value.__context__ is None
+    assert ledger.account("people").releases == []
+
+
 def test_spark_counts_what_duckdb_counts() -> None:
     """Briefly: to start a session takes longer than to count; the whole suite is a slow test."""
     with servers.spark(compiled=False) as engine:
@@ -391,6 +414,12 @@ def test_spark_counts_what_duckdb_counts() -> None:
         counts = engine.counter.marginals(engine.put(table), domain, subsets)
         expected = servers.DuckDBEngine.counter.marginals(table, domain, subsets)
         assert [c.tolist() for c in counts] == [c.tolist() for c in expected]
+        failing = engine.put(table).selectExpr(f"raise_error('{SECRET}') AS truth")
+        failing = failing.selectExpr("CAST(truth AS BOOLEAN) AS truth")
+        with pytest.raises(NoisewrightError, match="nothing was released") as caught:
+            engine.counter.marginals(failing, Domain([DOMAIN["truth"]]), [("truth",)])
+        assert SECRET not in str(caught.value)
+        assert caught.value.__context__ is None
 
 
 @pytest.mark.slow
@@ -401,8 +430,9 @@ def test_spark() -> None:
         frame = engine.put(people())
         assert isinstance(engine_of(frame), SparkCounter)
         engine.session.stop()
-        with pytest.raises(NoisewrightError, match="nothing was released"):
+        with pytest.raises(NoisewrightError, match="nothing was released") as caught:
             engine.counter.marginals(frame, Domain([DOMAIN["truth"]]), [("truth",)])
+        assert caught.value.__context__ is None
 
 
 def test_addresses_choose_their_engine() -> None:

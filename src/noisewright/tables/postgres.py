@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from noisewright.domain.attribute import Storage
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, withheld
 from noisewright.tables.expressions import Typed
 from noisewright.tables.sql_counter import RemoteTable, SqlCounter
+
+_Result = TypeVar("_Result")
 
 _WHOLE = ("int2", "int4", "int8")
 _TEXT = ("text", "varchar", "bpchar", "name")
@@ -178,17 +180,22 @@ class PostgresTable:
         return quoted(name), self.kinds[name]
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        result: list[tuple[Any, ...]] = self.connection.execute(query).fetchall()
-        return result
+        return self._asked(lambda: list(self.connection.execute(query).fetchall()))
 
     def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
         with self.connection.cursor(name="noisewright_cells") as cursor:
-            cursor.execute(query)
-            while batch := cursor.fetchmany(rows):
+            self._asked(lambda: cursor.execute(query))
+            while batch := self._asked(lambda: cursor.fetchmany(rows)):
                 yield batch
 
     def kinds_of(self, query: str) -> dict[str, str]:
-        return _kinds(self.connection, f"({query}) AS described")
+        return self._asked(lambda: _kinds(self.connection, f"({query}) AS described"))
+
+    def _asked(self, call: Callable[[], _Result]) -> _Result:
+        """What the server answers; its own words, which quote cells, end here."""
+        import psycopg
+
+        return withheld(call, psycopg.Error, unreachable(self.address.shown))
 
 
 class PostgresCounter(SqlCounter):

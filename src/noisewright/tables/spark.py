@@ -10,17 +10,20 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from noisewright.domain import Domain
 from noisewright.domain.attribute import Storage
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, withheld
 from noisewright.tables.expressions import Typed
 from noisewright.tables.sql_counter import Counts, RemoteTable, SqlCounter
+
+_Result = TypeVar("_Result")
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _DAY = 86_400_000_000  # microseconds
@@ -127,15 +130,15 @@ class SparkTable:
         return "`" + name.replace("`", "``") + "`", self.kinds[name]
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self.session.sql(query).collect()]
+        return _asked(lambda: [tuple(row) for row in self.session.sql(query).collect()])
 
     def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
-        found = iter(self.session.sql(query).toLocalIterator())
-        while batch := [tuple(row) for row in islice(found, rows)]:
+        found = _asked(lambda: iter(self.session.sql(query).toLocalIterator()))
+        while batch := _asked(lambda: [tuple(row) for row in islice(found, rows)]):
             yield batch
 
     def kinds_of(self, query: str) -> dict[str, str]:
-        return dict(self.session.sql(query).dtypes)
+        return _asked(lambda: dict(self.session.sql(query).dtypes))
 
 
 def is_frame(source: object) -> bool:
@@ -150,20 +153,9 @@ class SparkCounter(SqlCounter):
 
     @contextmanager
     def opened(self, sources: Sequence[Any]) -> Iterator[list[RemoteTable]]:
-        failure: NoisewrightError | None = None
-        errors = _errors()
-        try:
-            with ExitStack() as views:
-                frames = [_connected(s) if isinstance(s, str) else s for s in sources]
-                yield [views.enter_context(_viewed(frame)) for frame in frames]
-        except errors:  # the text quotes cells
-            failure = NoisewrightError(
-                "Spark could not count the table: the session ended, a column cannot be read or a "
-                "task failed (its own message is withheld, since it may quote records); nothing "
-                "was released"
-            )
-        if failure is not None:
-            raise failure
+        with ExitStack() as views:
+            frames = [_asked(partial(_connected, s)) if isinstance(s, str) else s for s in sources]
+            yield [views.enter_context(_viewed(frame)) for frame in frames]
 
     def tallies(
         self, source: Any, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
@@ -172,8 +164,9 @@ class SparkCounter(SqlCounter):
         request = self._of_rows(domain)
         with self._table(source, domain) as table:
             assert isinstance(table, SparkTable)
-            cells = table.session.sql(self._cells_query(request, table))
-            parts = cells.mapInArrow(_over_arrow(tally), "tally binary").collect()
+            query, run = self._cells_query(request, table), _over_arrow(tally)
+            session = table.session
+            parts = _asked(lambda: session.sql(query).mapInArrow(run, "tally binary").collect())
             if any(row[0] is None for row in parts):
                 raise self._refusal(request, table)
         return [bytes(row[0]) for row in parts]
@@ -205,14 +198,25 @@ def _over_arrow(tally: Callable[[Iterable[Counts]], bytes]) -> Any:
 def _viewed(frame: Any) -> Iterator[RemoteTable]:
     """A frame under a name of its own."""
     name = f"noisewright_{secrets.token_hex(8)}"
-    frame.createOrReplaceTempView(name)
+    _asked(partial(frame.createOrReplaceTempView, name))
     try:
-        yield SparkTable(frame.sparkSession, name, dict(frame.dtypes))
+        yield SparkTable(frame.sparkSession, name, _asked(lambda: dict(frame.dtypes)))
     finally:
-        frame.sparkSession.catalog.dropTempView(name)
+        with suppress(*_errors()):  # of a session that ended
+            frame.sparkSession.catalog.dropTempView(name)
 
 
-def _errors() -> tuple[type[BaseException], ...]:
+def _asked(call: Callable[[], _Result]) -> _Result:
+    """What Spark answers; its own words, which quote cells, end here."""
+    failure = NoisewrightError(
+        "Spark could not count the table: the session ended, a column cannot be read or a "
+        "task failed (its own message is withheld, since it may quote records); nothing "
+        "was released"
+    )
+    return withheld(call, _errors(), failure)
+
+
+def _errors() -> tuple[type[Exception], ...]:
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
