@@ -24,6 +24,7 @@ class BoundClass(StrEnum):
     WITHIN_TOLERANCE = "linear strategies within the tolerance"
     UNBIASED = "unbiased linear estimates"
     ANY_NOISE = "any noise that does not depend on the data"
+    ANY_PARTS = "any noise that hides parts of a person too"
     ANY_UNBIASED = "any unbiased mechanism, at every data set"
     ANY_UNBIASED_MIXED = "any unbiased mechanism, at data sets where every type occurs"
     ANY_MECHANISM = "any mechanism whatever, on its worst data set"
@@ -65,6 +66,10 @@ _STATEMENTS = {
     BoundClass.ANY_NOISE: (
         "Bound for any noise that does not depend on the data: of whatever law, correlated or not, "
         "added to the answers"
+    ),
+    BoundClass.ANY_PARTS: (
+        "Bound for any noise that hides parts of a person too: its law changes by e^(ε/2) at most "
+        "for half a person. Noise on whole people alone may be a little less"
     ),
     BoundClass.ANY_UNBIASED: (
         "Bound for any unbiased mechanism, at every data set: answers that are right on average "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,48 @@ def test_steps_that_fit_again_are_refused_and_rows_come_from_the_histogram():
     with pytest.raises(InvalidParameter, match="histogram"):
         nw.post_process(release, non_negative=True)
     assert len(release.synthesise(50)) == 50
+
+
+@pytest.mark.parametrize("space", ["cells", "answers"])
+@pytest.mark.parametrize("privacy", [REPLACED, Privacy(1.0)], ids=lambda p: p.text())
+def test_no_data_are_told_worse_than_the_bound_beside_the_forecast(privacy, space):
+    """Everybody in one cell, in two, and spread: 40 releases each; the bound is on their mean."""
+    plan = nw.plan("marginals:2^4:2", privacy, mechanism="projection", people=30)
+    plan = replace(
+        plan,
+        proposal=replace(plan.proposal, mechanism=replace(plan.method, space=space)),
+        known_accuracy=None,
+    )
+    bound = plan.accuracy.worst_rmse
+    assert plan.achieved <= bound
+    spread = np.random.default_rng(1).multinomial(30, np.ones(16) / 16)
+    for people in (
+        30 * np.eye(16, dtype=int)[3],
+        15 * np.eye(16, dtype=int)[[2, 13]].sum(0),
+        spread,
+    ):
+        truth, source = plan.workload.matvec(people), SeededSource(9)
+        errors = [plan._release(people, None, source).answers - truth for _ in range(40)]
+        assert np.sqrt(np.mean(np.square(errors))) <= bound
+
+
+def test_few_people_are_bounded_by_the_width_and_not_by_the_noise():
+    few = nw.plan("parity:4:<=2", REPLACED, mechanism="projection", people=2)
+    unbiased = nw.plan("parity:4:<=2", REPLACED, mechanism="carry")
+    assert unbiased.accuracy.worst_rmse is None
+    assert "worst_rmse" not in unbiased.summary()
+    assert few.summary()["worst_rmse"] == few.accuracy.worst_rmse < unbiased.achieved
+
+
+def test_plans_say_where_what_is_easily_had_is_nearer():
+    even = np.ones(16)
+    plan = nw.plan("marginals:2^4:2", REPLACED, people=30, public=[even])
+    assert "no-data" in plan.status
+    assert "one-way" in plan.status
+    many = nw.plan("marginals:2^4:2", REPLACED, people=10**6, mechanism="carry")
+    assert "less" not in many.status
+    rows = {row.mechanism: row for row in nw.compare("marginals:2^4:2", REPLACED, people=10**6)}
+    assert rows["one-way"].errors == "simulated"
+    assert rows["one-way"].achieved < rows["no-data"].achieved
+    single = {row.mechanism for row in nw.compare("prefix:6", REPLACED, people=20)}
+    assert "one-way" not in single

@@ -89,12 +89,17 @@ def _compare_central(
         [[_rounded(getattr(row, name)) for name in columns] for row in planned],
         caption="\n".join(filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])),
     )
-    if first.packing_bound is not None:
-        click.echo(
-            f"With {people:,} people every mechanism has a root mean square error of at least"
-            f" {first.packing_bound:.4g} on some of their data sets (packing)."
-        )
+    for sentence in [] if first.limits is None else first.limits.sentences(people):
+        click.echo(sentence)
+    if (certain := _worst_cases(planned)) is not None:
+        click.echo(certain)
     print_bounds(f"The least error ({question.error}) against its bounds", first)
+
+
+def _worst_cases(rows: Sequence[Comparison]) -> str | None:
+    """Errors that no data exceed, of those mechanisms whose forecasts are for some data alone."""
+    known = [f"{r.mechanism} {r.worst_rmse:.4g}" for r in rows if r.worst_rmse is not None]
+    return f"Root mean square errors that no data exceed: {', '.join(known)}." if known else None
 
 
 def _rounded(value: str | float | None) -> str | float:

@@ -275,6 +275,8 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
     if {table.unit for table, error in pairs if isfinite(error.max)} == {PEOPLE}:
         rows.append(("root mean square error", f"{forecast.rmse:,.2f} people"))
         rows.append(("largest standard error", f"{forecast.max:,.2f} people"))
+    if forecast.worst_rmse is not None:
+        rows.append(("at most, whatever the data", f"{forecast.worst_rmse:,.2f} people"))
     rows.append(("solver", plan.status))
     if forecast.ratio is not None:
         rows.append(("linear bound by", plan.proposal.certificate))

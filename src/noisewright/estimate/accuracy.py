@@ -67,6 +67,11 @@ class Accuracy(ABC):
         return np.asarray(np.sqrt(self.variance + self.bias**2))
 
     @property
+    def worst_rmse(self) -> float | None:
+        """A root mean square over answers that no data exceed, where `error` is for some alone."""
+        return None
+
+    @property
     def std(self) -> FloatArray:
         """The standard deviation of every answer."""
         return np.sqrt(self.variance)

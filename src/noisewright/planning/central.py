@@ -287,6 +287,7 @@ class CentralPlan(Shown):
             ratio=certified_ratio(achieved, bound),
             quantisation_loss=self._loss(achieved),
             bounds=self.bounds,
+            worst_rmse=self.accuracy.worst_rmse,
         )
 
     def table_errors(self) -> list[TableError]:

@@ -8,12 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from noisewright.central import own_strategy
-from noisewright.central.geometry.packing import best_packing
-from noisewright.central.geometry.projection_plan import refuses_fit
 from noisewright.central.groups import RowBounds, in_every_group, one_group
 from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
@@ -24,6 +21,7 @@ from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.central import CentralPlan, check_answerable
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import central_class, certified_ratio
+from noisewright.planning.yardsticks import Limits, yardsticks
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import row_budget
 from noisewright.privacy.contribution import Contribution
@@ -34,9 +32,6 @@ from noisewright.workload.measures import COUNT
 from noisewright.workload.spec import Questions
 from noisewright.workload.structure import check_magnitudes
 from noisewright.workload.tensor import mean_error
-
-NO_DATA = "no-data"
-"""The yardstick that answers without looking at anybody."""
 
 _SETTLED = 1.001  # no other mechanism could do visibly better: the search for one can stop
 _CLOSE = 1.25
@@ -120,7 +115,18 @@ def plan_central(
         contender = by_measures(problem, workload, _named(mechanism))
     else:
         contender = best_contender(problem, mechanism)
-    return check_answerable(contender.plan(time.perf_counter() - began, counter))
+    plan = check_answerable(contender.plan(time.perf_counter() - began, counter))
+    return _beside_yardsticks(problem, plan)
+
+
+def _beside_yardsticks(problem: CentralProblem, plan: CentralPlan) -> CentralPlan:
+    """The plan, which says so where what is easily had is nearer to so many people."""
+    nearer = [easy for easy in yardsticks(problem) if easy.achieved < plan.achieved]
+    if not nearer:
+        return plan
+    told = ", ".join(f"{easy.name} {easy.achieved:.4g}" for easy in nearer)
+    proposal = replace(plan.proposal, status=f"{plan.proposal.status}; err less: {told}")
+    return replace(plan, proposal=proposal, known_accuracy=plan.measured_accuracy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,8 +248,8 @@ class Comparison:
     bound on it that any of the mechanisms proved for all methods in `bound_class`, under the noise
     of this one (a coarser grid has a little less); `refusal` says why a mechanism does not apply.
     `errors` says what the figures are: exact, upper bounds, or simulated. `bounds` are those for
-    wider classes, the same for all mechanisms. `packing_bound` is a root mean square error that
-    every mechanism has on some data set of the number of people given.
+    wider classes, the same for all mechanisms, and `limits` are bounds by packing and by volume.
+    `worst_rmse` is an error that no data exceed, where those forecast are for some alone.
     """
 
     mechanism: str
@@ -256,7 +262,8 @@ class Comparison:
     achieved: float | None = None
     errors: str | None = None
     bounds: tuple[ClassBound, ...] = ()
-    packing_bound: float | None = None
+    limits: Limits | None = None
+    worst_rmse: float | None = None
 
     @property
     def bound_class(self) -> BoundClass | None:
@@ -273,9 +280,10 @@ class Comparison:
         """The figures scripts rely on."""
         names = ("mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds")
         figures = {name: getattr(self, name) for name in (*names, "errors")}
-        if self.packing_bound is not None:
-            figures["packing_bound"] = self.packing_bound
-        return figures | {"bounds": [bound.to_dict() for bound in self.bounds]}
+        if self.worst_rmse is not None:
+            figures["worst_rmse"] = self.worst_rmse
+        limits = {} if self.limits is None else self.limits.to_dict()
+        return figures | limits | {"bounds": [bound.to_dict() for bound in self.bounds]}
 
 
 def compare_central(
@@ -299,10 +307,11 @@ def compare_central(
     plans = [(contender.plan(contender.seconds)) for contender in contenders]
     known = [plan.proposal.bound or 0.0 for plan in plans if plan.lower_bound is not None]
     rows = [_row(plan, max(known, default=None)) for plan in plans]
-    if (even := _even_answers(problem)) is not None:
-        rows.append(even)
-    if (packed := best_packing(problem)) is not None:
-        rows = [replace(row, packing_bound=packed[1]) for row in rows]
+    for easy in yardsticks(problem):
+        figures = easy.rmse, easy.max
+        rows.append(Comparison(easy.name, *figures, achieved=easy.achieved, errors="simulated"))
+    limits = Limits.of(problem)
+    rows = [replace(row, limits=limits) for row in rows]
     rows.sort(key=lambda row: row.achieved or 0.0)
     refused = [Comparison(name, refusal=reason) for name, reason in reasons.items() if reason]
     return rows + refused
@@ -312,19 +321,6 @@ def _least(problem: CentralProblem, entry: CentralMechanism) -> Contender:
     """What a mechanism proposes, for all cells or for every group by itself."""
     own = _propose(problem, entry)
     return min([own, *_by_groups(problem, entry)], key=lambda contender: contender.cost)
-
-
-def _even_answers(problem: CentralProblem) -> Comparison | None:
-    """The answers that people spread evenly over cells would give, whoever they are: no noise."""
-    if problem.given is None or refuses_fit(problem) is not None:
-        return None
-    cells, people = problem.workload.size, problem.given.people
-    shares = problem.given.shares(cells)
-    misses = [people * problem.workload.matvec(own - 1 / cells) for own in shares]
-    worst = max(misses, key=lambda miss: float((miss**2).sum()))
-    error = mean_error(worst, problem.norm)
-    figures = mean_error(worst, 2), float(np.abs(worst).max())
-    return Comparison(NO_DATA, *figures, achieved=error, errors="simulated")
 
 
 def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
@@ -342,6 +338,7 @@ def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
         achieved=plan.achieved,
         errors=plan.accuracy.kind,
         bounds=plan.bounds,
+        worst_rmse=plan.accuracy.worst_rmse,
     )
 
 

@@ -85,7 +85,7 @@ class Forecast(Shown):
     (in the plan's own sense) of every method in `bound_class`, and `ratio` is the plan's error over
     it; None where no bound is known. `bounds` are those for wider classes, which limit other noise
     and other mechanisms too. `quantisation_loss` is what the integer grid costs, relative to the
-    same error.
+    same error. Where errors depend on the people, `worst_rmse` is one that no data exceed.
     """
 
     std: FloatArray
@@ -95,6 +95,7 @@ class Forecast(Shown):
     lower_bound: float | None = None
     ratio: float | None = None
     quantisation_loss: float | None = None
+    worst_rmse: float | None = None
     bounds: tuple[ClassBound, ...] = ()
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -128,6 +129,7 @@ class Forecast(Shown):
             "bound_class": self.bound_class,
             "bounds": [bound.to_dict() for bound in self.bounds],
             "quantisation_loss": self.quantisation_loss,
+            **({} if self.worst_rmse is None else {"worst_rmse": self.worst_rmse}),
         }
 
 

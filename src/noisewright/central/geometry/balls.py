@@ -55,6 +55,12 @@ _PAIRED = (
 _EXACT = 1e-7
 
 
+def over_cells(sizes: tuple[int, ...], asked: Sequence[Term]) -> FloatArray:
+    """Terms as rows over all cells."""
+    rows = [OnAttributes(sizes, term.attributes, term.inner).dense() for term in asked]
+    return np.vstack([term.weight * own for term, own in zip(asked, rows, strict=True)])
+
+
 def reach_square(rows: Integers, replaced: bool) -> int:
     """The squared length that one person moves these rows by, at most."""
     columns = np.unique(rows.T, axis=0).astype(np.float64)  # whole numbers, so sums are exact
@@ -176,7 +182,7 @@ class BallMechanism:
 
     def reading(self, asked: Sequence[Term]) -> tuple[FloatArray, FloatArray]:
         """Weights of the number of people and of noisy rows, in units of their noise."""
-        wanted = self._over_cells(asked)
+        wanted = over_cells(self.sizes, asked)
         weights, told = self._exact_weights(wanted)
         if not told.all():
             raise OutOfReach("the rows measured do not tell all that is asked; plan for it")
@@ -200,11 +206,6 @@ class BallMechanism:
         left = wanted - (weights / self._design[2]) @ np.vstack(self.parts)
         low, high = left.min(axis=1), left.max(axis=1)
         return np.asarray((low + high) / 2), np.asarray((high - low) / 2)
-
-    def _over_cells(self, asked: Sequence[Term]) -> FloatArray:
-        rows = [OnAttributes(self.sizes, term.attributes, term.inner).dense() for term in asked]
-        pairs = zip(asked, rows, strict=True)
-        return np.vstack([term.weight * own for term, own in pairs])
 
     def answer(self, measurement: Measurement, asked: Sequence[Term]) -> FloatArray:
         of_people, weights = self.reading(asked)

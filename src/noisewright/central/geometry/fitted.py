@@ -8,7 +8,7 @@ histograms, never at the data. The other mechanism's unbiased answers stay besid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -18,9 +18,10 @@ import numpy as np
 
 from noisewright.central.blocks.block_mechanism import StoredBlocks
 from noisewright.central.carry.carry_mechanism import StoredCarry
-from noisewright.central.geometry.balls import StoredBalls
+from noisewright.central.geometry.balls import StoredBalls, over_cells
 from noisewright.central.geometry.k_norm import StoredKNorm
 from noisewright.central.geometry.sketch import SketchMechanism, StoredSketch
+from noisewright.central.geometry.worst_case import answer_error, fit_error
 from noisewright.central.mechanism import (
     Counts,
     Given,
@@ -53,6 +54,7 @@ _DRAWS = 4, 40  # of noise, at each public histogram: at least, at most
 _DRAWN_CELLS = 2**14
 _CLOSE = 0.05  # of the noise's size: nearer than this, a fit is not improved
 _SUPPORT = "support"
+_MOST_ENTRIES = 2**22  # of matrices that the error on the worst data is worked out from
 _WIDE = 4.0  # times the declared people: as many as a histogram may hold where they are protected
 
 
@@ -208,7 +210,19 @@ class FittedMechanism:
             fits = self._fit(exact + noise, self.given.people)
             missed = self._answers(fits - people, asked)
             errors.append(missed * self._luck(noise, asked, unbiased))
-        return SimulatedAccuracy(tuple(errors), unbiased)
+        return SimulatedAccuracy(tuple(errors), unbiased, lambda: self.worst_rmse(asked))
+
+    def worst_rmse(self, asked: Sequence[Term]) -> float | None:
+        """A root mean square error of these answers that no data of so many people exceed."""
+        cells, queries = self.workload.size, sum(term.queries for term in asked)
+        if cells * max(queries, self.workload.queries) > _MOST_ENTRIES:
+            return None
+        possible = self._possible(self.given.people)
+        fitted = None if self.space == "cells" else self.workload.dense()
+        distance = fit_error(self._fit_accuracy, fitted, possible)
+        if fitted is not None:
+            distance += _CLOSE * self._noise  # where steps end
+        return answer_error(over_cells(self.sizes, asked), fitted, distance, possible)
 
     def _luck(self, noise: FloatArray, asked: Sequence[Term], unbiased: Accuracy) -> float:
         """What these draws fall short of the noise's known size: most of a forecast's own error."""
@@ -273,7 +287,12 @@ class SimulatedAccuracy(Accuracy):
 
     errors: tuple[FloatArray, ...]
     unbiased: Accuracy
+    bound: Callable[[], float | None]
     kind: Kind = field(default="simulated", init=False)
+
+    @cached_property
+    def worst_rmse(self) -> float | None:
+        return self.bound()
 
     @cached_property
     def _worst(self) -> FloatArray:

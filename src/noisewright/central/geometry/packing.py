@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.central.geometry.code_packing import best_code_packing, binary_tables
 from noisewright.central.problem import CentralProblem
 from noisewright.errors import InvalidParameter
 from noisewright.workload import Workload
@@ -79,6 +80,19 @@ def best_packing(problem: CentralProblem) -> tuple[Packing, float] | None:
         return None
     packing = Packing(order[: best[1]], best[2])
     return packing, packing.bound(workload, epsilon, steps)
+
+
+def packing_bound(problem: CentralProblem) -> float | None:
+    """The highest packing bound known: by cells, or by codes where all tables of some size are."""
+    by_cells = best_packing(problem)
+    bounds = [] if by_cells is None else [by_cells[1]]
+    tables, given, epsilon = binary_tables(problem.workload), problem.given, problem.privacy.epsilon
+    pure = problem.privacy.kind == "pure"
+    if tables is not None and given is not None and pure and epsilon is not None:
+        steps = 1 if problem.neighbours == "replace-one" else 2
+        by_codes = best_code_packing(*tables, epsilon, steps, given.people)
+        bounds += [] if by_codes is None else [by_codes[1]]
+    return max(bounds, default=None)
 
 
 def farthest_first(

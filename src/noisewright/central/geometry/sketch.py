@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisewright.central.geometry.balls import BallAccuracy, BallMechanism, StoredBalls
+from noisewright.central.geometry.balls import BallAccuracy, BallMechanism, StoredBalls, over_cells
 from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Values
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.estimate.accuracy import Accuracy, Kind
@@ -53,7 +53,7 @@ class SketchMechanism(BallMechanism):
 
     def _near(self, asked: Sequence[Term]) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Weights of people and of noisy rows; how far over cells they are off either side."""
-        wanted = self._over_cells(asked)
+        wanted = over_cells(self.sizes, asked)
         weights, told = self._exact_weights(wanted)
         if not told.all():
             weights[~told] = self._balanced(wanted[~told])
