@@ -9,7 +9,12 @@ import pytest
 import noisewright as nw
 from noisewright.central.geometry.second_moments import GRID, SecondMoments
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.estimate.moments import above_noise, possible_moments, to_simplex
+from noisewright.estimate.moments import (
+    above_noise,
+    nearest_correlation,
+    possible_moments,
+    to_simplex,
+)
 from noisewright.privacy.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
@@ -137,8 +142,40 @@ def test_projections_are_nearest():
     possible = possible_moments(matrix, 2.0)
     assert np.linalg.eigvalsh(possible).min() > -1e-12
     assert np.trace(possible) <= 2.0 + 1e-9
-    kept = above_noise(np.diag([5.0, 0.1, -0.1]), 1.0, 6.0)
-    np.testing.assert_allclose(kept, np.diag([5.0, 0.0, 0.0]), atol=1e-12)
+    kept = above_noise(np.diag([5.0, 0.1, -0.1]), np.array([-1.0, 1.0]), 4.8)
+    # 1/(λ - ν) averages to g = λ/(λ² - 1): -g/g' is λ(λ² - 1)/(λ² + 1).
+    np.testing.assert_allclose(kept, np.diag([5 * 24 / 26, 0.1 - 0.0077, 0.1 - 0.0077]), atol=1e-3)
+
+
+@pytest.mark.parametrize("size", [2, 5, 12])
+def test_correlations_are_the_nearest_of_the_elliptope(size):
+    """Against a convex solver, and none of many other correlation matrices is nearer."""
+    import cvxpy
+
+    rng = np.random.default_rng(size)
+    noisy = rng.normal(0, 1, (size, size))
+    noisy = (noisy + noisy.T) / 2
+    nearest = nearest_correlation(noisy)
+    np.testing.assert_array_equal(np.diag(nearest), np.ones(size))
+    assert np.linalg.eigvalsh(nearest).min() > -1e-9
+    other = cvxpy.Variable((size, size), PSD=True)
+    problem = cvxpy.Problem(
+        cvxpy.Minimize(cvxpy.sum_squares(other - noisy)), [cvxpy.diag(other) == 1]
+    )
+    problem.solve(solver=cvxpy.SCS, eps=1e-8)
+    assert ((nearest - noisy) ** 2).sum() <= problem.value * (1 + 1e-4) + 1e-6
+
+
+def test_correlations_of_a_release_are_near_those_of_many_people():
+    rng = np.random.default_rng(3)
+    common = rng.normal(0, 0.1, (200_000, 1))
+    rows = common + rng.normal(0, 0.1, (200_000, 4))
+    plan = nw.plan_covariance(4, PURE)
+    exact, people = plan.method.exact([rows])
+    told = plan._release(exact, people, SeededSource(5)).correlation
+    np.testing.assert_allclose(told, np.corrcoef(rows.T), atol=0.05)
+    few = plan.release(np.zeros((0, 4))).correlation
+    assert np.linalg.eigvalsh(few).min() > -1e-9
 
 
 def test_projection_helps_where_people_are_few():

@@ -11,7 +11,7 @@ import numpy as np
 from noisewright.central.geometry.second_moments import LARGEST_SHARE, Integers, SecondMoments
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier
-from noisewright.estimate.moments import above_noise, possible_moments
+from noisewright.estimate.moments import above_noise, nearest_correlation, possible_moments
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.row_plans import RowPlan, RowReader, RowRelease, column_names
 from noisewright.planning.spending import LedgerNote
@@ -171,8 +171,20 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
     def denoised(self) -> FloatArray:
         """Directions that stand out of the noise alone; the rest of the trace is spread evenly."""
         method = self.plan.method
-        edge = method.edge * method.radius**2 / max(self.people, 1.0)
-        return above_noise(self.second_moment, edge, method.radius**2)
+        spectrum = method.spectrum * method.radius**2 / max(self.people, 1.0)
+        return above_noise(self.second_moment, spectrum, method.radius**2)
+
+    @property
+    def correlation(self) -> FloatArray:
+        """The nearest correlation matrix to the covariances over their noisy deviations.
+
+        Where means were not measured, second moments stand for covariances.
+        """
+        centred = self.covariance if self.plan.method.constant else self.second_moment
+        on = np.sqrt(self.plan.method.variances[0]) * self.plan.method.radius**2
+        # A variance that noise alone explains is taken as large as that noise.
+        variances = np.maximum(np.diag(centred), on / max(self.people, 1.0))
+        return nearest_correlation(centred / np.sqrt(np.outer(variances, variances)))
 
     def regression(self, target: str, on: Sequence[str] | None = None) -> Regression:
         """Least squares of one column on others, with a constant where means were measured."""

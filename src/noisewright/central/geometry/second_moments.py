@@ -194,11 +194,6 @@ class SecondMoments:
         on, above = (law.variance / unit**2 for law in self.laws)
         return on, above
 
-    @property
-    def edge(self) -> float:
-        """About the largest eigenvalue of the noise alone, in squared radii."""
-        return 2 * sqrt(self.columns * self.variances[1])
-
     @cached_property
     def spectrum(self) -> FloatArray:
         """Eigenvalues of the noise on second moments, in squared radii, by public simulation."""
