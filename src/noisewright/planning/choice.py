@@ -271,6 +271,11 @@ class Comparison:
         return central_class(self.lower_bound)
 
     @property
+    def packing_bound(self) -> float | None:
+        """A root mean square error that every mechanism has on some data of the people given."""
+        return None if self.limits is None else self.limits.packing
+
+    @property
     def widest_ratio(self) -> float | None:
         """The error over the bound for any mechanism whatever."""
         limits = {bound.bound_class: bound.ratio for bound in self.bounds}

@@ -23,6 +23,7 @@ from noisewright.workload.base import FloatArray
 
 _MOST_ENTRIES = 2**24
 _MOST_PACKED = 4096
+_MOST_WORK = 2**32  # numbers that are looked at in choosing them
 _ROUNDING = 1e-12  # of squared lengths: nearer columns are the same
 _LESS = 1 - 1e-9  # far above the rounding of distances
 
@@ -106,7 +107,7 @@ def farthest_first(
     nothing = _ROUNDING * float(squares.max(initial=0.0))
     order, distances = [0], [np.inf]
     nearest = np.full(len(columns), np.inf)
-    for _ in range(min(len(columns), _MOST_PACKED) - 1):
+    for _ in range(min(len(columns), _MOST_PACKED, max(64, _MOST_WORK // columns.size)) - 1):
         last = order[-1]
         apart = squares + squares[last] - 2 * (columns @ columns[last])
         nearest = np.minimum(nearest, apart)
