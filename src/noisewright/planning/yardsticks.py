@@ -111,7 +111,9 @@ class Limits:
     @classmethod
     def of(cls, problem: CentralProblem) -> Limits:
         """All that is known of a problem."""
-        workload = problem.workload
+        workload, domain = problem.workload, problem.domain
+        if domain is not None and (domain.boxes or domain.unit is not None):
+            return cls(None, None, None)  # one person moves other things than one cell's answers
         small = workload.size * workload.queries <= _MOST_WIDTH_ENTRIES
         width = gaussian_width(workload) if small and problem.given is not None else None
         return cls(packing_bound(problem), volume_bound(problem), width)
