@@ -22,7 +22,7 @@ from noisewright.workload.gram import Gram
 
 _ROUNDS = 16
 _TRIES, _PATIENCE, _LEAST_GAIN = 2, 2, 2e-4  # a first proof says little about a search
-_FEW_QUERIES = 0.75  # of the cells: from here on sets proofs leave the least
+_FEW_QUERIES, _MOST_QUERIES = 0.75, 0.95  # of the cells: cuts prove more below, sets above
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class ProofRace:
     epsilon: float
     cells: IntArray
     searches: tuple[Iterator[Proof], ...]
+    doubtful: bool
+    """Whether all searches are tried before one is ahead; else a second one waits for its end."""
 
     @classmethod
     def of(cls, asked: Gram, strategy: IndexStrategy) -> ProofRace:
@@ -52,25 +54,27 @@ class ProofRace:
         searches: list[Iterator[Proof]] = []
         if len(cells) <= MOST_CELLS and scheme_of(asked) is None:
             searches.append(SetSearch(inner, epsilon, reports).proofs(_ROUNDS))
+        rank = int(np.linalg.matrix_rank(inner, hermitian=True))
+        few, most = rank < _FEW_QUERIES * len(cells), rank >= _MOST_QUERIES * len(cells)
         if len(cells) <= MOST_CUT_CELLS:
-            few = np.linalg.matrix_rank(inner, hermitian=True) < _FEW_QUERIES * len(cells)
             searches.insert(0 if few else 1, CutSearch(inner, epsilon, reports).proofs(_ROUNDS))
-        return cls(inner, epsilon, cells.astype(np.int64), tuple(searches))
+        doubtful = not few and not most
+        return cls(inner, epsilon, cells.astype(np.int64), tuple(searches), doubtful)
 
     def proofs(self) -> Iterator[tuple[float, Proof]]:
         """Proofs about the cells with the variance they prove, from whichever search is ahead."""
         best, idle = dict.fromkeys(self.searches, -inf), dict.fromkeys(self.searches, 0)
-        tried = dict.fromkeys(self.searches, 0)
+        tried = dict.fromkeys(self.searches, 0 if self.doubtful else _TRIES)
         while best:
             fresh = [search for search in best if tried[search] < _TRIES]
-            search = fresh[0] if fresh else max(best, key=lambda one: best[one])
+            search = fresh[0] if fresh else max(best, key=lambda one: best[one])  # first of equals
             proof = next(search, None)
             if proof is None:
                 del best[search]
                 continue
             tried[search] += 1
             value = proof.variance(self.gram, self.epsilon)
-            gained = tried[search] == 1 or value > best[search] * (1 + _LEAST_GAIN)
+            gained = best[search] == -inf or value > best[search] * (1 + _LEAST_GAIN)
             idle[search] = 0 if gained else idle[search] + 1
             best[search] = max(best[search], value)
             if idle[search] >= _PATIENCE:

@@ -34,12 +34,13 @@ from noisewright.workload.gram import Gram
 
 _MOST_REPORTS = 2**13
 _TARGET = 1.005
-_SECONDS = {"low": (0.0, 0.0), "normal": (18.0, 38.0), "high": (60.0, 210.0)}
+_SECONDS = {"low": (0.0, 0.0), "normal": (20.0, 38.0), "high": (60.0, 210.0)}
 """How long both are looked for, on up to 64 cells and on more."""
 _FEW_CELLS = 64
 _PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the time left, turn by turn
-_TURNS, _ROUNDS = 3, 40
-_LEAST_GAIN = 1e-3  # of a strategy, for its proof to be looked for anew
+_TURNS, _ROUNDS = 3, 6  # a few rounds at a time, while they gain
+_LEAST_GAIN = 1e-3  # of a strategy, for more rounds to be worth their time
+_ANEW = 1e-2  # and for its proof to be looked for anew: a search from nearly the same goes on
 
 
 @dataclass(frozen=True)
@@ -145,19 +146,22 @@ class _Pair:
 
     def improve(self) -> None:
         """Turn by turn: a proof, then the strategy, while that gains."""
-        race, turn = ProofRace.of(self.gram, self.strategy).proofs(), 0
+        race, turns = self._race(), _TURNS if self.gram.size > EVERY_PATTERN else 0
         while not self.done:
-            turning = turn < _TURNS and self.gram.size > EVERY_PATTERN
-            ended = self._prove(race, self.left * (_PROOF_SHARE if turning else 1.0))
-            if self.done or (ended and not turning):
+            ended = self._prove(race, self.left * (_PROOF_SHARE if turns else 1.0))
+            if self.done or (ended and not turns):
                 return
-            gained = turning and self._refine()
-            if gained:
-                race, turn = ProofRace.of(self.gram, self.strategy).proofs(), turn + 1
+            before, turns = self.worst, turns - 1
+            self._refine()
+            if self.worst < before * (1 - _ANEW):
+                race = self._race()
             elif ended:
                 return
-            else:
-                turn = _TURNS
+            elif self.worst > before * (1 - _LEAST_GAIN):
+                turns = 0
+
+    def _race(self) -> Iterator[tuple[float, Proof]]:
+        return ProofRace.of(self.gram, self.strategy).proofs()
 
     def _prove(self, race: Iterator[tuple[float, Proof]], seconds: float) -> bool:
         """Go on with a search for so long; whether it ended by itself."""
@@ -177,15 +181,16 @@ class _Pair:
         if self.told is not None and self.floor > 0:
             self.told(self.worst / self.floor)
 
-    def _refine(self) -> bool:
-        """Whether a strategy was found, near where the proof is tight, that is clearly better."""
-        if self.guide is None:
-            return False
-        effort = Generation(_ROUNDS, MOST_LISTED, self.left * _STRATEGY_SHARE)
-        control = Control(self.floor, target_ratio=self.enough)
-        better = refined(self.gram, self.strategy, self.guide, effort, control)
-        before, after = self.worst, better.worst_variance(self.gram)
-        if after < before:
-            self.strategy, self.worst = better, after
-            self._tell()
-        return after < before * (1 - _LEAST_GAIN)
+    def _refine(self) -> None:
+        """Look for a better strategy where the proof is tight, some rounds at a time."""
+        until = self.left * (1 - _STRATEGY_SHARE)
+        while self.guide is not None and self.left > until and not self.done:
+            effort = Generation(_ROUNDS, MOST_LISTED, self.left - until)
+            control = Control(self.floor, target_ratio=self.enough)
+            better = refined(self.gram, self.strategy, self.guide, effort, control)
+            earlier, after = self.worst, better.worst_variance(self.gram)
+            if after < earlier:
+                self.strategy, self.worst = better, after
+                self._tell()
+            if after > earlier * (1 - _LEAST_GAIN):
+                return
