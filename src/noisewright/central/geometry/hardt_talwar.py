@@ -112,10 +112,15 @@ def refuses_balls(problem: CentralProblem) -> str | None:
     return None
 
 
-def _plan(problem: CentralProblem) -> Proposal:
+def balls_of_queries(problem: CentralProblem) -> BallMechanism:
+    """The best balls around the queries themselves."""
     matrix = problem.once(whole_queries)
     assert matrix is not None
-    mechanism = best_balls(problem.sizes, problem.privacy, matrix)
+    return best_balls(problem.sizes, problem.privacy, matrix)
+
+
+def _plan(problem: CentralProblem) -> Proposal:
+    mechanism = problem.once(balls_of_queries)
     levels = len(mechanism.parts)
     status = "one ball" if levels == 1 else f"balls of {levels} parts, by how much people differ"
     return Proposal(mechanism, None, None, "none", status, problem.neighbours)

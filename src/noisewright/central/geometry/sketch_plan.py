@@ -19,7 +19,12 @@ import numpy as np
 
 from noisewright.central.geometry.balls import LARGEST_ENTRY
 from noisewright.central.geometry.fitted import FittedMechanism
-from noisewright.central.geometry.hardt_talwar import best_balls, refuses_balls, whole_queries
+from noisewright.central.geometry.hardt_talwar import (
+    balls_of_queries,
+    best_balls,
+    refuses_balls,
+    whole_queries,
+)
 from noisewright.central.geometry.packing import farthest_first
 from noisewright.central.geometry.projection_plan import refuses_fit
 from noisewright.central.geometry.sketch import SketchMechanism
@@ -77,8 +82,11 @@ def _planned(problem: CentralProblem, measured: Integers, number: int, net: Net 
     """A sketch under the balls that suit it, with its forecast."""
     assert problem.given is not None
     sizes, given = problem.sizes, problem.given
-    fitted_to = workload(measured.astype(np.float64))
-    balls = best_balls(sizes, problem.privacy, measured)
+    if measured is problem.once(whole_queries):  # their own transforms are faster than a matrix
+        fitted_to, balls = problem.workload, problem.once(balls_of_queries)
+    else:
+        fitted_to = workload(measured.astype(np.float64))
+        balls = best_balls(sizes, problem.privacy, measured)
     inner = SketchMechanism(sizes, balls.parts, balls.shares, problem.privacy, given.people)
     support = None if net is None else net.cells
     fitted = FittedMechanism(inner, fitted_to, sizes, "answers", given, support)
