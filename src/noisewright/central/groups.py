@@ -165,7 +165,7 @@ def in_every_group(
     except InvalidParameter:  # of a sort that does not combine with whole attributes
         return None
     own = BlockMechanism(strategy, problem.privacy, mechanism.content, problem.sizes)
-    status = f"in every group of {len(whole)} attributes: {proposal.status}"
+    status = f"in every group: {proposal.status}"
     return replace(proposal, mechanism=own, bound=None, certificate="none", status=status)
 
 

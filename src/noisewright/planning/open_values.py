@@ -37,6 +37,7 @@ from noisewright.privacy.budget import Privacy
 from noisewright.privacy.gaussian import gaussian_ratio
 from noisewright.privacy.rounding import float_below
 from noisewright.privacy.spend import Gaussian, Spend
+from noisewright.stages import stage
 from noisewright.workload.spec import questions
 
 OPEN = "open"
@@ -205,6 +206,7 @@ class OpenPlan(Shown):
             if (stored := purse.stored(self.cost.plan)) is not None:
                 return self._restored(stored, engine)
             purse.check(self.cost)
+        stage("counting who holds which value")
         held = [engine.values(data, name, self.unit) for name in self.open_names]
 
         def make(reservation: Reservation | None) -> Release:
