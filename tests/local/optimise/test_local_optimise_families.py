@@ -15,7 +15,7 @@ def test_runs_follow_the_axes_of_a_workload(text, strides):
     pairs = patterns[patterns.sum(axis=1) == 2]
     steps = {int(last - first) for first, last in (row.nonzero()[0] for row in pairs)}
     assert steps == strides
-    assert patterns.sum(axis=1).min() >= 2
+    assert (patterns.sum(axis=1)[:-1] <= patterns.sum(axis=1)[1:]).all()
 
 
 def test_there_are_none_where_reports_favour_many_cells():

@@ -19,20 +19,21 @@ _NEARLY_AS_LIKE, _MOST_STRIDES = 1.9, 3
 
 
 def runs(gram: FloatArray, epsilon: float) -> BoolArray:
-    """Runs of cells that queries tell apart least, of all short lengths; none at small ε."""
+    """Runs of cells that queries tell apart least, the shortest first; none at small ε."""
     n = len(gram)
     if epsilon < _LEAST_EPSILON or n < 2 * _SHORTEST:
         return np.zeros((0, n), dtype=bool)
     longest = min(int(_SHORTEST + _PER_LIKELY * n / (1 + exp(epsilon))), _LONGEST, n // 2)
     patterns = []
     for stride in _strides(gram):
-        for length in range(2, longest + 1):
+        for length in range(1, longest + 1):
             first = np.arange(max(n - (length - 1) * stride, 0))
             rows = np.zeros((len(first), n), dtype=bool)
             for step in range(length):
                 rows[np.arange(len(first)), first + step * stride] = True
             patterns.append(rows)
-    return np.unique(np.concatenate(patterns), axis=0)
+    every = np.unique(np.concatenate(patterns), axis=0)
+    return every[np.argsort(every.sum(axis=1), kind="stable")]
 
 
 def _strides(gram: FloatArray) -> IntArray:
