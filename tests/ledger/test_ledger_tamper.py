@@ -222,3 +222,14 @@ def test_a_read_only_disk_is_read_and_spends_nothing(tmp_path: Path) -> None:
     assert "cannot be used" in refusal
     assert "nothing was spent" in refusal
     assert len(book.history().entries) == 2
+
+
+def test_a_folder_that_may_not_be_entered_is_refused_in_words(tmp_path: Path, monkeypatch) -> None:
+    book = ledger(tmp_path, nw.Privacy(rho=1.0))
+
+    def forbidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", forbidden)
+    with pytest.raises(NoisewrightError, match=r"cannot be used \(Permission denied\)"):
+        book.history()

@@ -102,8 +102,8 @@ class SQLiteStore:
             yield
         except NoisewrightError:
             raise
-        except sqlite3.OperationalError as error:
-            reason = str(error)
+        except (sqlite3.OperationalError, PermissionError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
             if "no such table" in reason:
                 raise no_ledger(self.where) from None
             raise InvalidParameter(

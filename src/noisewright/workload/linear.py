@@ -88,7 +88,7 @@ class LinearMap(ArrayProtocol):
                 f"the limit of {limit} for a dense matrix; use matvec and rmatvec, or pass a "
                 f"larger limit"
             )
-        if rows < columns:  # the smaller identity is the one to transform
+        if 0 < rows < columns:  # the smaller identity is the one to transform
             return np.array(self.rmatvec(np.eye(rows)).T, dtype=np.float64, order="C")
         return np.asarray(self.matvec(np.eye(columns)), dtype=np.float64)
 
