@@ -27,16 +27,33 @@ def most_told(moved: np.ndarray, trials: int = 2000) -> float:
     return 4 * float(((signs @ moved.T) ** 2).mean(axis=1).max())
 
 
+def most_by_reports(moved: np.ndarray, laws: np.ndarray) -> float:
+    """The most that any two-valued report tells on average over v, of all 2^n of them.
+
+    Its chance under v moves by (e − 1)<g, M_v>, over its chance: what a report adds to the
+    divergence per share of reports that are this one.
+    """
+    g = np.array(list(product((0.0, 1.0), repeat=moved.shape[1])))
+    chances = 1 + math.expm1(1) * g @ laws.T
+    typical = 1 + math.expm1(1) * g.mean(axis=1)
+    told = (math.expm1(1) * g @ moved.T) ** 2 / chances
+    return float((told.mean(axis=1) / typical).max())
+
+
 def test_parities_by_fano_and_from_one_reference() -> None:
+    own = C / math.e
     assert nw.local.parity_people(28, 0.1) == math.ceil(
-        (0.95 * math.log(28) - math.log(2)) * 28 / (C * 0.01)
+        (0.95 * math.log(28) - math.log(2)) * 28 / (own * 0.01)
     )
     sequential = nw.local.parity_people(28, 0.1, protocols="sequential")
-    assert sequential == math.ceil(2 * (0.95 - 1 / 28) ** 2 * 28 / (C * 0.01))
-    signs = np.array([[(-1) ** bin(s & x).count("1") for x in range(8)] for s in range(1, 8)])
-    moved = 0.1 * np.hstack([signs, -signs]) / 16  # points with label +1, then -1
-    assert kappa(moved) == pytest.approx(0.1**2 / 7, rel=1e-9)
+    assert sequential == math.ceil(2 * (0.95 - 1 / 28) ** 2 * 28 / (own / 0.9 * 0.01))
+    signs = np.array([[(-1) ** bin(s & x).count("1") for x in range(4)] for s in range(1, 4)])
+    moved = 0.1 * np.hstack([signs, -signs]) / 8  # points with label +1, then -1
+    assert kappa(moved) == pytest.approx(0.1**2 / 3, rel=1e-9)
     assert most_told(moved) <= kappa(moved) * (1 + 1e-9)
+    even = np.full_like(moved, 1 / 8)
+    assert most_by_reports(moved, even) <= own * kappa(moved) * (1 + 1e-9)
+    assert most_by_reports(moved, even + moved) <= own / 0.9 * kappa(moved) * (1 + 1e-9)
 
 
 def test_selection_is_told_as_if_by_coins() -> None:
@@ -46,6 +63,10 @@ def test_selection_is_told_as_if_by_coins() -> None:
     moved = (2 * cells.T - 1) * 2 * alpha / 2**d
     assert kappa(moved) == pytest.approx(4 * alpha**2 / d, rel=1e-9)
     assert most_told(moved) <= 4 * alpha**2 / d * (1 + 1e-9)
+    few = (2 * cells[:16, 1:].T - 1) * 2 * alpha / 16  # four coordinates, all 65,536 reports
+    even = np.full_like(few, 1 / 16)
+    assert most_by_reports(few, even) <= C / math.e * alpha**2 * (1 + 1e-9)
+    assert most_by_reports(few, even + few) <= C / math.e / 0.8 * alpha**2 * (1 + 1e-9)
     people = [
         nw.local.selection_people(200, alpha, protocols=each)
         for each in ("sequential", "non-interactive")

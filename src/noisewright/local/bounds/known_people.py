@@ -6,6 +6,11 @@ which of K equally likely ones is the truth: non-interactive protocols by Fano's
 the mutual information adds up over people [001, L4]; it does not where what is asked follows from
 earlier reports. There the divergence from one common reference does [001, L3]: the right answer is
 given by chance in 1/K, and more often by √(N c κ/2) at most (Pinsker).
+
+Parities and coordinates have one reference, uniform over cells, and a uniform d: a report of mean m
+under it is moved by at most κ m(1 − m) in the square, over 1 + (e^ε − 1)m, so that c may be
+(e^ε − 1)²/(4e^ε) there; over 1 − t where the divergence is from the families, which hold at least a
+share 1 − t of the reference.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ def parity_people(
     _check(alpha, epsilon, beta, most=1.0)
     if parities < 2:
         raise InvalidParameter("parities", parities, "must be two or more")
-    return _naming(parities, alpha**2 / parities, epsilon, beta, protocols)
+    return _naming(parities, alpha**2 / parities, alpha, epsilon, beta, protocols)
 
 
 def selection_people(
@@ -56,17 +61,23 @@ def selection_people(
     _check(alpha, epsilon, beta, most=0.5)
     if coordinates < 2:
         raise InvalidParameter("coordinates", coordinates, "must be two or more")
-    return _naming(coordinates, 4 * alpha**2 / coordinates, epsilon, beta, protocols)
+    kappa = 4 * alpha**2 / coordinates
+    return _naming(coordinates, kappa, 2 * alpha, epsilon, beta, protocols)
 
 
-def _naming(count: int, kappa: float, epsilon: float, beta: float, protocols: Protocols) -> int:
-    """People who name one of so many with chance 1 − β."""
+def _naming(
+    count: int, kappa: float, tilt: float, epsilon: float, beta: float, protocols: Protocols
+) -> int:
+    """People who name one of so many with chance 1 − β, each tilted from one uniform reference."""
     known = ("non-interactive", "sequential")
     if protocols not in known:
         raise unknown_name("protocols", protocols, "is no class of protocols", known)
-    needed = 2 * max(0.0, 1 - beta - 1 / count) ** 2
+    # In units of (e^ε − 1)²/4, which `_people` divides by.
+    share = min(1.0, math.exp(-epsilon) / (1 - tilt)) if tilt < 1 else 1.0
+    needed = 2 * max(0.0, 1 - beta - 1 / count) ** 2 / share
     if protocols == "non-interactive":
-        needed = max(needed, (1 - beta) * math.log(count) - math.log(2))
+        fano = (1 - beta) * math.log(count) - math.log(2)
+        needed = max(needed, fano * math.exp(epsilon))
     return _people(needed, kappa, epsilon)
 
 
