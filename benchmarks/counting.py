@@ -206,7 +206,12 @@ def chart(points: list[dict[str, Any]], path: str) -> None:
             alt.Chart(alt.Data(values=own))
             .mark_line(point=True)
             .encode(
-                alt.X(f"{over}:Q", scale=alt.Scale(type="log"), title=over),
+                alt.X(
+                    f"{over}:Q",
+                    title=over,
+                    scale=alt.Scale(type="log", nice=False),
+                    axis=alt.Axis(values=sorted({point[over] for point in own}), format=",d"),
+                ),
                 alt.Y("seconds:Q", scale=alt.Scale(type="log"), title="seconds of processors"),
                 alt.Color("who:N", title=None),
             )
