@@ -22,6 +22,16 @@ REPLACED = Privacy(1.0, neighbours="replace-one")
 BOTH = [REPLACED, Privacy(1.0)]
 
 
+class _NoSums:
+    """A generator whose weights are all zero, so that all columns have one sum."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def integers(self, low: int, high: int, count: int) -> np.ndarray:
+        return np.zeros(count, dtype=np.int64)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_nobody_moves_rows_by_more_than_the_radius(seed, monkeypatch):
     """Every pair of columns, in Python's own whole numbers; and the ball around the middle."""
@@ -34,6 +44,11 @@ def test_nobody_moves_rows_by_more_than_the_radius(seed, monkeypatch):
     ]
     assert reach_square(rows, replaced=False) == max(squares)
     assert reach_square(rows, replaced=True) == max(apart)
+    doubled = np.hstack([rows, rows])  # columns that occur twice, and sums that tell none apart
+    assert reach_square(doubled, replaced=True) == max(apart)
+    monkeypatch.setattr(balls.np.random, "default_rng", _NoSums)
+    assert reach_square(doubled, replaced=True) == max(apart)
+    monkeypatch.undo()
     monkeypatch.setattr(balls, "_PAIRED", 1)
     assert reach_square(rows, replaced=True) >= max(apart)
 

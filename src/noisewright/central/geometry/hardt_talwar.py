@@ -57,7 +57,7 @@ class Part:
     def along(cls, directions: FloatArray, matrix: Integers, replaced: bool) -> Part:
         """Rows along these directions (columns of unit length) of the queries."""
         columns = matrix.astype(np.float64)  # whole numbers far below 2^53: products are exact
-        largest = max(1.0, float(np.abs(directions.T @ columns).max()))
+        largest = max(1.0, float(np.sqrt((columns**2).sum(axis=0).max())))
         stretch = min(_TURNED / float(np.abs(directions).max()), LARGEST_ENTRY / (2 * largest))
         rows = (np.rint(directions.T * stretch) @ columns).astype(np.int64)
         d, reach = len(rows), reach_square(rows, replaced)
