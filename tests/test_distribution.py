@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -75,3 +78,19 @@ def test_every_file_that_is_no_code_is_in_the_wheel(installed):
     missing = {path for path in wanted if not (installed / path).exists()}
     assert missing == set()
     assert (installed / "noisewright" / "py.typed").exists()
+
+
+def test_the_code_is_written_for_the_oldest_python_declared():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (oldest,) = re.findall(r">=3\.(\d+)", project["requires-python"])
+    versions = [c.rsplit(".", 1)[1] for c in project["classifiers"] if ":: Python :: 3." in c]
+    assert min(versions, key=int) == oldest
+    for path in (ROOT / "src").rglob("*.py"):
+        ast.parse(path.read_text("utf-8"), str(path), feature_version=(3, int(oldest)))
+
+
+def test_the_citation_and_the_changelog_are_of_this_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version)
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"## {version}" in (ROOT / "CHANGELOG.md").read_text("utf-8")

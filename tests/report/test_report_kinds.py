@@ -9,6 +9,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
+from noisewright.report.plan_page import plan_page
 from report.test_report_page import DOMAIN, SPEC, tags_of
 
 RNG = np.random.default_rng(7)
@@ -75,3 +76,31 @@ def test_a_ledger_shows_what_was_spent_on_what(tmp_path: Path) -> None:
 def test_what_has_no_page_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter, match="has no page"):
         nw.report(np.arange(3), tmp_path / "page.html")
+
+
+def test_the_page_of_an_explanation_has_the_runners_up(tmp_path):
+    told = nw.explain("prefix:8", nw.Privacy(epsilon=1))
+    nw.report(told, tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text(encoding="utf-8")
+    assert "Runners-up" in page
+    assert all(other.mechanism in page for other in told.others)
+    nw.report(told.plan, tmp_path / "alone.html")
+    assert "Runners-up" not in (tmp_path / "alone.html").read_text(encoding="utf-8")
+
+
+def test_a_bound_on_a_weighted_error_is_not_told_in_people():
+    """With a weight, the error planned for is no longer the root mean square in people."""
+    domain = nw.Domain([nw.Categorical("sex", ("F", "M")), nw.Numeric("age", (0, 20, 40, 90))])
+    plain, weighted = (
+        plan_page(
+            nw.plan(
+                nw.Workload.from_spec(
+                    {"queries": [{"cdf": "age", "weight": weight}, {"marginal": "sex"}]}, domain
+                ),
+                nw.Privacy(rho=0.1),
+            )
+        )
+        for weight in (1, 7)
+    )
+    assert "people: linear strategies under this noise" in plain
+    assert "people: linear strategies under this noise" not in weighted

@@ -9,16 +9,18 @@ from noisewright.modules import make_callable
 
 if TYPE_CHECKING:
     from noisewright.ledger.book import Ledger
+    from noisewright.planning.explain import Explanation
     from noisewright.planning.plan import Plan
     from noisewright.planning.release import Release
     from noisewright.planning.running import RunningStream, StreamRelease
 
 
 def report(
-    subject: Release | StreamRelease | RunningStream | Plan | Ledger, path: str | Path
+    subject: Release | StreamRelease | RunningStream | Plan | Explanation | Ledger,
+    path: str | Path,
 ) -> None:
     """Write a page that opens without a network: of a release, an estimate, the answers of a
-    stream, a plan before anything is spent, or a ledger.
+    stream, a plan before anything is spent (what `explain` gives has its runners-up), or a ledger.
     """
     from noisewright.files import write_text
 
@@ -28,6 +30,7 @@ def report(
 def _page(subject: object) -> str:
     from noisewright.errors import InvalidParameter
     from noisewright.ledger.book import Ledger
+    from noisewright.planning.explain import Explanation
     from noisewright.planning.plan import Plan
     from noisewright.planning.release import Release
     from noisewright.planning.running import RunningStream, StreamRelease
@@ -46,10 +49,11 @@ def _page(subject: object) -> str:
         from noisewright.report.ledger_page import ledger_page
 
         return ledger_page(subject)
-    if isinstance(subject, Plan):
+    if isinstance(subject, Plan | Explanation):
         from noisewright.report.plan_page import plan_page
 
-        return plan_page(subject)
+        told = isinstance(subject, Explanation)
+        return plan_page(subject.plan, others=subject.others) if told else plan_page(subject)
     raise InvalidParameter(
         "subject", type(subject).__name__, "has no page", "give a plan, a release or a ledger"
     )

@@ -127,7 +127,11 @@ def _tiles(release: Release) -> list[Tile]:
 
 
 def _limits(plan: Releasing, known: Mapping[str, Any]) -> list[Limit]:
-    return local_limits(plan) if isinstance(plan, LocalPlan) else limits({"bounds": [], **known})
+    if isinstance(plan, LocalPlan):
+        return local_limits(plan)
+    forecast = plan.forecast() if known.get("ratio") is not None else None
+    errors = {} if forecast is None else {"rmse": forecast.rmse, "max": forecast.max}
+    return limits({"bounds": [], **errors, **known})
 
 
 # --- tables ---------------------------------------------------------------------------------------

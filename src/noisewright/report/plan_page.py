@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from noisewright.planning.central import CentralPlan
+from noisewright.planning.explain import Reason
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.open_values import OpenPlan
 from noisewright.planning.plan import Plan, TableError
@@ -48,7 +49,7 @@ _NAMES = {
 }
 
 
-def plan_page(plan: Plan, title: str = "Plan") -> str:
+def plan_page(plan: Plan, title: str = "Plan", others: Sequence[Reason] = ()) -> str:
     """The page as HTML; nothing was spent yet, and nothing private is in it."""
     known = plan.summary()
     person = {"local": "one report, sent by one person"}.get(plan.model, "one person")
@@ -63,7 +64,7 @@ def plan_page(plan: Plan, title: str = "Plan") -> str:
         error=ERRORS.get(known.get("error", ""), "in its own sense"),
         drawings=_drawings(plan),
         tables=_tables(plan),
-        runners_up=_runners_up(known),
+        runners_up=_runners_up(known, others),
         provenance=[(name, _short(value)) for name, value in facts(known, _NAMES)],
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
@@ -170,11 +171,19 @@ def _error(value: float) -> str:
     return f"± {figure(value)}" if isfinite(value) else "depends on how many people there are"
 
 
-def _runners_up(known: dict[str, Any]) -> list[tuple[str, str]]:
-    """The other mechanisms and the people that they need."""
+def _runners_up(known: dict[str, Any], others: Sequence[Reason]) -> list[tuple[str, str]]:
+    """The other mechanisms: people that they need, errors, or why they were not asked."""
+    if others:
+        return [(each.mechanism, _runner_up(each)) for each in others]
     rows = known.get("runners_up", [])
     return [
         (str(row["mechanism"]), f"{row['sample_complexity']:,.0f} people")
         for row in rows
         if row.get("sample_complexity")
     ]
+
+
+def _runner_up(other: Reason) -> str:
+    if other.achieved is None or other.times is None:
+        return other.reason
+    return f"± {figure(other.achieved)}, {other.times:.3f} times this plan's error"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, isfinite
+from math import exp, isclose, isfinite
 from typing import Any
 
 from noisewright.local.choose.cost import ALPHA
@@ -106,15 +106,23 @@ def limits(known: Mapping[str, Any]) -> list[Limit]:
     bounds = [(each["class"], each["lower_bound"], each["ratio"]) for each in known["bounds"]]
     if known.get("bound_class") is not None:
         bounds.insert(0, (known["bound_class"], known["lower_bound"], known["ratio"]))
+    plain = [known[error] for error in ("rmse", "max") if known.get(error)]
     return [
         Limit(
             part=None if not ratio or not isfinite(ratio) else round(100 / ratio, 2),
             ratio="–" if ratio is None else f"{ratio:.3f} ×",
-            says=f"{figure(bound)} people: {name}",
+            says=f"{figure(bound)} people: {name}" if _of_people(bound, ratio, plain) else name,
             statement=f"{BoundClass(name).statement}.",
         )
         for name, bound, ratio in bounds
     ]
+
+
+def _of_people(bound: float, ratio: float | None, errors: Sequence[float]) -> bool:
+    """Whether a bound is about an error in people; weights and sums have units of their own."""
+    if ratio is None or not errors:
+        return True
+    return any(isclose(bound * ratio, error, rel_tol=1e-3) for error in errors)
 
 
 def local_limits(plan: LocalPlan) -> list[Limit]:
