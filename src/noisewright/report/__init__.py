@@ -49,11 +49,14 @@ def _page(subject: object) -> str:
         from noisewright.report.ledger_page import ledger_page
 
         return ledger_page(subject)
-    if isinstance(subject, Plan | Explanation):
+    if isinstance(subject, Explanation):
         from noisewright.report.plan_page import plan_page
 
-        told = isinstance(subject, Explanation)
-        return plan_page(subject.plan, others=subject.others) if told else plan_page(subject)
+        return plan_page(subject.plan, others=subject.others)
+    if isinstance(subject, Plan):
+        from noisewright.report.plan_page import plan_page
+
+        return plan_page(subject)
     raise InvalidParameter(
         "subject", type(subject).__name__, "has no page", "give a plan, a release or a ledger"
     )

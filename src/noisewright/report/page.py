@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.planning.central import CentralPlan
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.plan import ReleasedTable
 from noisewright.planning.release import Release, Releasing
@@ -129,7 +130,8 @@ def _tiles(release: Release) -> list[Tile]:
 def _limits(plan: Releasing, known: Mapping[str, Any]) -> list[Limit]:
     if isinstance(plan, LocalPlan):
         return local_limits(plan)
-    forecast = plan.forecast() if known.get("ratio") is not None else None
+    known_ratio = known.get("ratio") is not None
+    forecast = plan.forecast() if known_ratio and isinstance(plan, CentralPlan) else None
     errors = {} if forecast is None else {"rmse": forecast.rmse, "max": forecast.max}
     return limits({"bounds": [], **errors, **known})
 
