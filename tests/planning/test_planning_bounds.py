@@ -78,7 +78,7 @@ SHAPES = {
     "lognormal": lambda rng, n: rng.lognormal(10, 0.6, n),
     "uniform": lambda rng, n: rng.uniform(0, 100, n),
     "centred": lambda rng, n: rng.normal(0, 1, n),
-    # The rules' constants were chosen without these.
+    # Other shapes than those the rules began with; their constants were chosen with all in view.
     "gamma": lambda rng, n: rng.gamma(2, 30, n),
     "beta": lambda rng, n: rng.beta(2, 5, n),
     "scores": lambda rng, n: np.clip(rng.normal(500, 100, n), 200, 800),
