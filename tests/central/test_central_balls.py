@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry import balls
+from noisewright.central.geometry import balls, hardt_talwar
 from noisewright.central.geometry.balls import BallMechanism, reach_square
 from noisewright.central.geometry.hardt_talwar import turned_parts
 from noisewright.errors import InvalidParameter, OutOfReach
@@ -80,8 +80,9 @@ def test_one_ball_has_the_error_of_the_paper():
     assert plan.forecast().rmse <= np.sqrt(7) * farthest * 1.01
 
 
-def test_directions_in_which_people_differ_little_get_less_noise():
+def test_directions_in_which_people_differ_little_get_less_noise(monkeypatch):
     """Queries that hardly tell people apart beside some that do: two balls are better than one."""
+    monkeypatch.setattr(hardt_talwar, "_MOST_WEIGHED", 0)  # no ellipsoids
     rng = np.random.default_rng(5)
     queries = rng.integers(-1, 2, (16, 60)).astype(float)
     queries[:8] *= 100
@@ -91,6 +92,25 @@ def test_directions_in_which_people_differ_little_get_less_noise():
     single = BallMechanism((60,), (one.rows,), (1.0,), REPLACED)
     small = terms(workload(queries[8:]), (60,))
     assert single.accuracy(small).std.max() > 1.5 * plan.method.accuracy(small).std.max()
+
+
+@pytest.mark.parametrize("privacy", BOTH, ids=lambda p: p.text())
+@pytest.mark.parametrize("text", ["prefix:8", "ranges:6", "total:5+identity:5"])
+def test_ellipsoids_are_at_most_as_large_as_balls(text, privacy, monkeypatch):
+    """And their error is that of the best L2 factorization with ball noise, within 3 %."""
+    plan = nw.plan(text, privacy, mechanism="hardt-talwar")
+    asked = plan.workload
+    best = nw.factorize(asked, neighbours=privacy.neighbours).value
+    dimension = np.linalg.matrix_rank(asked.dense()) - (privacy.neighbours == "replace-one")
+    one = turned_parts(asked.dense().astype(np.int64), privacy.neighbours == "replace-one")[0][0]
+    single = BallMechanism(plan.sizes, (one.rows,), (1.0,), privacy)
+    error = np.sqrt(np.mean(single.accuracy(terms(asked, plan.sizes)).variance))
+    assert error >= best * np.sqrt(dimension + 1) * (1 - 1e-6)
+    if privacy.neighbours == "add-remove":
+        assert error <= best * np.sqrt(dimension + 1) * 1.03
+    monkeypatch.setattr(hardt_talwar, "_MOST_WEIGHED", 0)
+    balls_alone = nw.plan(text, privacy, mechanism="hardt-talwar")
+    assert plan.forecast().rmse <= balls_alone.forecast().rmse * (1 + 1e-9)
 
 
 def test_few_queries_of_many_values_are_planned_by_balls():

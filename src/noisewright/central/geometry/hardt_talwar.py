@@ -2,8 +2,10 @@
 
 Queries are turned to the directions in which the cells' columns vary, from least to most. The half
 of least variation is one part with its own, small ball; the rest is halved again, and shares of ε
-make the error least. The paper's bodies are projections of the hull of all columns, for which no
-exact sampler is known; the balls around them are what is drawn, and their error is what is told.
+make the error least. Every part has a ball or, where that is smaller, an ellipsoid: in the
+coordinates that make it a ball it is one, and drawn as exactly. The paper's bodies are projections
+of the hull of all columns, for which no exact sampler is known; the ellipsoids around them are what
+is drawn, and their error is what is told.
 """
 
 from __future__ import annotations
@@ -35,6 +37,10 @@ _MOST_QUERIES = 512
 _QUICK_ENTRIES = 2**18
 _TURNED = 2**9  # whole steps of a direction's largest entry
 _SAME = 1e-9
+_WEIGHINGS = (
+    100  # of columns, for the ellipsoid: its error is within a percent of the least by then
+)
+_MOST_WEIGHED = 2**21  # entries of the queries times directions up to which it is looked for
 
 
 def whole_queries(problem: CentralProblem) -> Integers | None:
@@ -51,17 +57,19 @@ class Part:
 
     rows: Integers
     root: float
-    """The cube root of its squared error at ε = 1, (d + 1)·d·r² for a radius of r in answers."""
+    """The cube root of its squared error at ε = 1: (d + 1)·r² times the squares of what answers
+    take of the rows, for a radius of r."""
 
     @classmethod
     def along(cls, directions: FloatArray, matrix: Integers, replaced: bool) -> Part:
-        """Rows along these directions (columns of unit length) of the queries."""
+        """Rows along these directions (columns) of the queries."""
         columns = matrix.astype(np.float64)  # whole numbers far below 2^53: products are exact
         largest = max(1.0, float(np.sqrt((columns**2).sum(axis=0).max())))
         stretch = min(_TURNED / float(np.abs(directions).max()), LARGEST_ENTRY / (2 * largest))
         rows = (np.rint(directions.T * stretch) @ columns).astype(np.int64)
-        d, reach = len(rows), reach_square(rows, replaced)
-        return cls(rows, float((d + 1) * d * reach / stretch**2) ** (1 / 3))
+        taken = float((np.linalg.pinv(directions) ** 2).sum())
+        cost = (len(rows) + 1) * taken * reach_square(rows, replaced) / stretch**2
+        return cls(rows, float(cost) ** (1 / 3))
 
 
 def turned_parts(matrix: Integers, replaced: bool) -> list[list[Part]]:
@@ -75,13 +83,38 @@ def turned_parts(matrix: Integers, replaced: bool) -> list[list[Part]]:
     values, vectors = np.linalg.eigh(columns @ columns.T)
     left = vectors[:, values > _SAME * values[-1]]  # directions of least variation first
     parts: list[Part] = []
-    result = [[Part.along(left, matrix, replaced)]]
+
+    def part(directions: FloatArray) -> Part:
+        """The ball of these directions, or the ellipsoid where it is smaller."""
+        shapes = [directions]
+        if directions.shape[1] > 1 and directions.shape[1] * columns.size <= _MOST_WEIGHED:
+            shapes.append(directions @ _flattened(directions.T @ columns))
+        parts = (Part.along(shape, matrix, replaced) for shape in shapes)
+        return min(parts, key=lambda part: part.root)
+
+    result = [[part(left)]]
     while left.shape[1] > 1:
         half = left.shape[1] // 2
-        parts.append(Part.along(left[:, :half], matrix, replaced))
+        parts.append(part(left[:, :half]))
         left = left[:, half:]
-        result.append([*parts, Part.along(left, matrix, replaced)])
+        result.append([*parts, part(left)])
     return result
+
+
+def _flattened(columns: FloatArray) -> FloatArray:
+    """Coordinates in which the ellipsoid of the least sum of squared axes around columns is a ball.
+
+    That is Q^-½ for Q ∝ (Σ π_j c_j c_jᵀ)^½ with the weights π that make the trace of this root
+    largest; each is multiplied by how far its column is from the middle, until all are as far.
+    """
+    weights = np.full(columns.shape[1], 1.0 / columns.shape[1])
+    for _ in range(_WEIGHINGS):
+        values, vectors = np.linalg.eigh((columns * weights) @ columns.T)
+        values = np.sqrt(np.maximum(values, _SAME * values[-1]))
+        inner = vectors.T @ columns
+        weights *= np.einsum("ij,ij->j", inner, inner / values[:, None])
+        weights /= weights.sum()
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
 def best_balls(sizes: tuple[int, ...], privacy: Privacy, matrix: Integers) -> BallMechanism:
@@ -122,13 +155,14 @@ def balls_of_queries(problem: CentralProblem) -> BallMechanism:
 def _plan(problem: CentralProblem) -> Proposal:
     mechanism = problem.once(balls_of_queries)
     levels = len(mechanism.parts)
-    status = "one ball" if levels == 1 else f"balls of {levels} parts, by how much people differ"
+    parts = "one ellipsoid" if levels == 1 else f"ellipsoids of {levels} parts"
+    status = f"{parts}, by how much people differ"
     return Proposal(mechanism, None, None, "none", status, problem.neighbours)
 
 
 HARDT_TALWAR = CentralMechanism(
     "hardt-talwar",
-    "pure privacy: noise in the shape of balls, by directions in which people differ",
+    "pure privacy: noise in the shape of ellipsoids, by directions in which people differ",
     refuses_balls,
     _plan,
     slow=lambda problem: problem.workload.size * problem.workload.queries > _QUICK_ENTRIES,
