@@ -177,6 +177,7 @@ _ROUNDS = 12
 _TOLERANCE = 1e-5
 _SETTLED = 1e-5
 _ITERATIONS = 500
+_LEAST_SHARE = 1e-12
 _RIDGE = 1e-7  # of the mean eigenvalue: gives queries that leave cells apart a full-rank strategy
 
 
@@ -202,6 +203,9 @@ class MixedDesign:
     def shares(self) -> FloatArray:
         """Share of the squared sensitivity spent on each block; they sum to one."""
         roots = np.sqrt(self.variances)
+        # Where nothing is asked of a block (of totals, by differences alone) rounding may remain:
+        # the least share is one that noise can still be drawn for.
+        roots = np.maximum(roots, _LEAST_SHARE * roots.max())
         return np.asarray(roots / roots.sum())
 
     def axis(self, attribute: int) -> Axis:
