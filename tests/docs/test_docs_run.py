@@ -169,6 +169,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def _kinds(header: type[Header]) -> Iterator[str]:
+    if not header.__module__.startswith("noisewright"):  # a toy of another test
+        return
     if not header.__subclasses__():
         yield str(header.__struct_config__.tag)
     for kind in header.__subclasses__():

@@ -96,6 +96,8 @@ def release(
     from noisewright.planning.synthetic import check_synthesis
     from noisewright.report import report
 
+    if output is None and not explain:
+        raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
     plan = curator_plan(plan_file)
     if isinstance(plan, RowPlan):
         ignored = {"non_negative": non_negative, "integer": integer, "suppress": suppress,
@@ -109,8 +111,7 @@ def release(
         with opened(tables, form.domain) as table:
             click.echo(plan.counting_sql(table))
         return
-    if output is None:
-        raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
+    assert output is not None
     if declared and form is not plan:
         rule = "names a cell of values that are not told yet"
         raise InvalidParameter("invariant", declared[0], rule, "leave it out")

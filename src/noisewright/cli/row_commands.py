@@ -152,8 +152,7 @@ def release_rows(
         if value:
             rule = "is for answers over cells; this plan measures columns"
             raise InvalidParameter(name, value, rule, "leave it out")
-    if output is None:
-        raise InvalidParameter("output", None, "must be given", "add -o moments.csv")
+    assert output is not None  # without one only counting is explained, which is refused above
     kept = str(kept_path(output))
     spent = check_recorded(output, plan_file, *tables)
     check_output(kept, plan_file, *tables)

@@ -207,6 +207,9 @@ class Ranges(Atom):
         return upper + np.triu(upper, 1).T
 
 
+_MOST_CHARACTERS = 2**20
+
+
 @dataclass(frozen=True)
 class Parity(Workload):
     """Characters (−1)^{⟨χ,u⟩} of `lowest` to `highest` of `bits` binary attributes."""
@@ -234,6 +237,11 @@ class Parity(Workload):
     @cached_property
     def attributes(self) -> tuple[tuple[int, ...], ...]:
         """The bits of each character asked, by degree."""
+        if self.queries > _MOST_CHARACTERS:
+            raise TooLarge(
+                f"workload {self.text()} has {self.queries} queries; they are listed up to "
+                f"{_MOST_CHARACTERS}; ask about fewer bits, or lower the degree"
+            )
         degrees = range(self.lowest, self.highest + 1)
         return tuple(own for degree in degrees for own in combinations(range(self.bits), degree))
 

@@ -45,6 +45,8 @@ def error_alone(statistic: Statistic) -> float:
 
     Needs of several measures share the budget as is best for their sum.
     """
+    if not statistic.weight:
+        return 1.0  # whatever it is, nothing is made of it
     reach: dict[object, float] = {}
     for need, weight in zip(statistic.needs, statistic.weights, strict=True):
         own = (weight / statistic.weight * need.measure.reach) ** 2 * _squares_alone(need)
