@@ -113,7 +113,7 @@ def _sum_designs(cells: CarriedCells, problem: CentralProblem, plain: float) -> 
     sizes = sizes if prod(sizes) == cells.classes else (cells.classes,)
     wanted = None if squares else Mean(cells.queries, problem.norm)
     if wanted:
-        sums, gram = sums_for_mean(wanted, sizes)
+        sums, gram = sums_for_mean(wanted, sizes, plain * epsilon)
     else:
         sums, gram = with_sums(cells.gram, sizes, (plain * epsilon) ** 2), cells.gram
     if sums is not None:

@@ -263,9 +263,18 @@ def with_sums(gram: FloatArray, sizes: tuple[int, ...], plain: float) -> SumRows
     return best if len(best.rows) else None
 
 
-def sums_for_mean(wanted: Mean, sizes: tuple[int, ...]) -> tuple[SumRows | None, FloatArray]:
-    """The best rows found for a mean, if any, and the Gram matrix that their carries are for."""
-    trials = [trial for start in _starts(sizes) for trial in wanted.rounds(start)]
+def sums_for_mean(
+    wanted: Mean, sizes: tuple[int, ...], plain: float
+) -> tuple[SumRows | None, FloatArray]:
+    """The best rows found for a mean, if any, and the Gram matrix that their carries are for.
+
+    After a round of every start the best goes on, where it promises less than `plain`, without any.
+    """
+    starts = [wanted.rounds(sums) for sums in _starts(sizes)]
+    trials = [next(rounds) for rounds in starts]
+    first = int(np.argmin([error for error, _, _ in trials]))
+    if trials[first][0] < plain:
+        trials += starts[first]
     _, best, gram = min(trials, key=lambda trial: trial[0])
     best = best.used()
     return best if len(best.rows) else None, gram
