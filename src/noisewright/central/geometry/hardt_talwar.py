@@ -37,7 +37,7 @@ _MOST_QUERIES = 512
 _QUICK_ENTRIES = 2**18
 _TURNED = 2**9  # whole steps of a direction's largest entry
 _SAME = 1e-9
-_WEIGHINGS = 100  # of columns, for the ellipsoid: more change no error by a thousandth
+_WEIGHINGS = 40  # of columns, for the ellipsoid: more change errors by some thousandths at most
 _MOST_WEIGHED = 2**21  # entries of the queries times directions up to which it is looked for
 
 
