@@ -59,14 +59,22 @@ class Part:
     take of the rows, for a radius of r."""
 
     @classmethod
-    def along(cls, directions: FloatArray, matrix: Integers, replaced: bool) -> Part:
-        """Rows along these directions (columns) of the queries."""
+    def along(cls, basis: FloatArray, shape: FloatArray, matrix: Integers, replaced: bool) -> Part:
+        """Rows along combinations (`shape`) of directions among the queries (columns of `basis`).
+
+        What answers take of them is that of the rounded rows: where these no longer tell the
+        directions apart, the part costs too much ever to be chosen.
+        """
         columns = matrix.astype(np.float64)  # whole numbers far below 2^53: products are exact
         largest = max(1.0, float(np.sqrt((columns**2).sum(axis=0).max())))
+        directions = basis @ shape
+        directions = directions / np.sqrt((directions**2).sum(axis=0).max())
         stretch = min(_TURNED / float(np.abs(directions).max()), LARGEST_ENTRY / (2 * largest))
-        rows = (np.rint(directions.T * stretch) @ columns).astype(np.int64)
-        taken = float((np.linalg.pinv(directions) ** 2).sum())
-        cost = (len(rows) + 1) * taken * reach_square(rows, replaced) / stretch**2
+        turned = np.rint(directions.T * stretch)
+        rows = (turned @ columns).astype(np.int64)
+        seen = np.linalg.svd(turned @ basis, compute_uv=False)
+        taken = float((np.maximum(seen, _SAME * max(float(seen[0]), 1.0)) ** -2.0).sum())
+        cost = (len(rows) + 1) * taken * max(reach_square(rows, replaced), 1)
         return cls(rows, float(cost) ** (1 / 3))
 
 
@@ -84,10 +92,10 @@ def turned_parts(matrix: Integers, replaced: bool) -> list[list[Part]]:
 
     def part(directions: FloatArray) -> Part:
         """The ball of these directions, or the ellipsoid where it is smaller."""
-        shapes = [directions]
+        shapes = [np.eye(directions.shape[1])]
         if directions.shape[1] > 1 and directions.shape[1] * columns.size <= _MOST_WEIGHED:
-            shapes.append(directions @ _flattened(directions.T @ columns))
-        parts = (Part.along(shape, matrix, replaced) for shape in shapes)
+            shapes.append(_flattened(directions.T @ columns))
+        parts = (Part.along(directions, shape, matrix, replaced) for shape in shapes)
         return min(parts, key=lambda part: part.root)
 
     result = [[part(left)]]
