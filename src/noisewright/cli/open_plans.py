@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from noisewright.cli.options import Question
+from noisewright.cli.options import Question, refuse_given
 from noisewright.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -38,12 +38,9 @@ def plan_open(
 ) -> None:
     """Plan values and tables over them; nothing is read or spent."""
     import noisewright as nw
-    from noisewright.errors import InvalidParameter
 
-    for name, value in ignored.items():
-        if value:
-            rule = "does not go with attributes that are open"
-            raise InvalidParameter(name, value, rule, "leave it out, or list the values")
+    rule = "does not go with attributes that are open"
+    refuse_given(ignored, rule, "leave it out, or list the values")
     assert question.spec is not None
     with progress("planning"):
         plan = nw.plan_open(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -122,6 +122,15 @@ class Question(Budget):
             return float(self.error)
         except ValueError:
             return self.error
+
+
+def refuse_given(options: Mapping[str, object], rule: str, remedy: str = "leave it out") -> None:
+    """Refuse the first of these options that was given."""
+    from noisewright.errors import InvalidParameter
+
+    for name, value in options.items():
+        if value:
+            raise InvalidParameter(name, value, rule, remedy)
 
 
 def named_workload(text: str) -> str | Path:
