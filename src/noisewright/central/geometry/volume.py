@@ -51,26 +51,26 @@ def volume_bound(problem: CentralProblem) -> VolumeBound | None:
     if isinstance(workload, Questions) and not workload.counts_only:
         return None
     replaced = problem.neighbours == "replace-one"
-    columns = body_columns(workload.dense(), replaced)
+    columns, basis = body_columns(workload.dense(), replaced)
     dimension = columns.shape[1]
     if not dimension:
         return None
     radius, found = corner_radius(columns, replaced), "by corners"
     corners = dimension + replaced
     if columns.size <= _SAMPLED_ENTRIES and len(columns) > corners:
-        sampled = sampled_radius(columns, replaced)
+        sampled = sampled_radius(columns, replaced, basis)
         if sampled > radius:
             radius, found = sampled, "by directions, but for a chance of 1 in 2,000"
     error = sqrt(dimension * (dimension + 1) / workload.queries) * radius / epsilon
     return VolumeBound(error * _LESS, found)
 
 
-def body_columns(matrix: FloatArray, replaced: bool) -> FloatArray:
-    """What one person in every cell answers, in coordinates of what people can change."""
+def body_columns(matrix: FloatArray, replaced: bool) -> tuple[FloatArray, FloatArray]:
+    """What one person in every cell answers, in coordinates of what people can change, and these."""
     centred = matrix - matrix.mean(axis=1, keepdims=True) if replaced else matrix
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
     basis = left[:, values > _SAME * max(values[0], 1e-300)]
-    return np.unique(np.round(centred.T @ basis, 12), axis=0)
+    return np.unique(np.round(centred.T @ basis, 12), axis=0), basis
 
 
 def corner_radius(columns: FloatArray, replaced: bool) -> float:
@@ -92,11 +92,14 @@ def log_ball(dimension: int) -> float:
     return dimension / 2 * log(pi) - lgamma(dimension / 2 + 1)
 
 
-def sampled_radius(columns: FloatArray, replaced: bool) -> float:
-    """Below the radius of a ball of the body's volume, from how far it reaches some ways."""
-    rng, d = np.random.default_rng(0), columns.shape[1]
-    power = min(d, _POWER)
-    ways = rng.standard_normal((_DIRECTIONS, d))
+def sampled_radius(columns: FloatArray, replaced: bool, basis: FloatArray) -> float:
+    """Below the radius of a ball of the body's volume, from how far it reaches some ways.
+
+    Ways are drawn among all answers: those of a basis would turn with it, and which basis a
+    body of equal axes gets is up to the processor.
+    """
+    power = min(columns.shape[1], _POWER)
+    ways = np.random.default_rng(0).standard_normal((_DIRECTIONS, len(basis))) @ basis
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
     powers = np.array([reach_along(columns, way, replaced) ** power for way in ways])
     mean = float(powers.mean() - _SURE * powers.std(ddof=1) / sqrt(_DIRECTIONS))
