@@ -34,7 +34,7 @@ from noisewright.local.optimise.symmetry import SymmetricProblem
 from noisewright.local.optimise.task import Task
 from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Strategy
 from noisewright.local.transform.fourier import fourier
-from noisewright.local.transform.hadamard import HadamardResponse
+from noisewright.local.transform.hadamard import best_blocks
 from noisewright.local.transform.invariants import (
     Decomposition,
     character_energies,
@@ -275,7 +275,7 @@ def _classics(task: Task, quick: bool) -> dict[str, Callable[[], Strategy]]:
         "subset-selection": lambda: SubsetSelection(n, epsilon),
     }
     if n <= _BY_MATRICES:
-        classics["hadamard"] = lambda: HadamardResponse(n, epsilon)
+        classics["hadamard"] = lambda: best_blocks(n, epsilon, task.value)
     if n <= _BY_MATRICES or n > DENSE_SIZE:
         classics["hierarchical"] = lambda: hierarchical(task.gram, epsilon)
     if n <= _BY_TRANSFORMS or not quick:

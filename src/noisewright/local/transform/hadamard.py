@@ -1,24 +1,24 @@
 """Hadamard response [029], for any ε: blocks of a Walsh–Hadamard matrix.
 
-Outputs come in B blocks of b, both powers of two, B near e^ε/2. A cell owns one column of one block
-and is e^ε times likelier to report the b/2 outputs where that column is +1 than any other output.
-Everything is a Walsh–Hadamard transform within blocks.
+Outputs come in B blocks of b, a power of two. A cell owns one column of one block and is e^ε times
+likelier to report the b/2 outputs where that column is +1 than any other output. Everything is a
+Walsh–Hadamard transform within blocks. As published B is a power of two near e^ε/2, whatever is
+asked; a plan takes the B that suits its workload.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, exp, log2
+from math import ceil, exp, inf, log2
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.fixedpoint import (
-    WORD,
-)
+from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import FavouringStrategy, PlainStrategy
-from noisewright.local.mechanism import LocalMechanism, slow_matrices
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Favour, Parity
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.strategy import (
@@ -28,9 +28,10 @@ from noisewright.local.strategy import (
     IntArray,
     Settings,
 )
-from noisewright.local.transform.translations import is_power_of_two
 from noisewright.workload.base import FloatArray
 from noisewright.workload.tensor import walsh_hadamard
+
+_PATIENCE = 2
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     size: int
     epsilon: float
     parts: int = 0
-    """Number of blocks, a power of two; the published choice for this ε unless given."""
+    """Number of blocks; the published choice for this ε, a power of two, unless given."""
 
     kind = "hadamard"
 
@@ -57,8 +58,8 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         if self.parts == 0:
             reach = min(exp(self.epsilon), 2.0 * self.size)
             object.__setattr__(self, "parts", int(2 ** max(ceil(log2(reach)) - 1, 0)))
-        if not (0 < self.parts <= 2 * self.size and is_power_of_two(self.parts)):
-            raise InvalidParameter("parts", self.parts, "must be a power of two", "try 1")
+        if not 0 < self.parts <= 2 * self.size:
+            raise InvalidParameter("parts", self.parts, f"must lie in 1..{2 * self.size}")
 
     @cached_property
     def width(self) -> int:
@@ -168,9 +169,40 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return self.backward(energies / self._prior_chances**2)
 
 
+def block_counts(size: int) -> list[int]:
+    """How many blocks of each width hold all cells; more would take chances and tell nothing."""
+    return sorted({-(-size // (2**bits - 1)) for bits in range(1, size.bit_length() + 1)})
+
+
+def best_blocks(
+    size: int, epsilon: float, cost: Callable[[HadamardResponse], float]
+) -> HadamardResponse:
+    """The number of blocks that costs least.
+
+    The search goes both ways from the published number and stops after two in a row that cost more:
+    where a block holds but one cell that others spilled, it costs more than both its neighbours.
+    """
+    best, least, counts = HadamardResponse(size, epsilon), inf, block_counts(size)
+    middle = min(range(len(counts)), key=lambda k: abs(log2(counts[k] / best.parts)))
+    for way in (counts[middle:], counts[:middle][::-1]):
+        worse = 0
+        for count in way:
+            strategy = HadamardResponse(size, epsilon, count)
+            value = cost(strategy)
+            best, least, worse = (strategy, value, 0) if value < least else (best, least, worse + 1)
+            if worse == _PATIENCE:
+                break
+    return best
+
+
+def _plan(problem: LocalProblem) -> HadamardResponse:
+    size, gram = problem.listed_cells, problem.gram
+    return best_blocks(size, problem.epsilon, lambda strategy: strategy.worst_variance(gram))
+
+
 ENTRY = LocalMechanism(
     "hadamard",
     "half of a block of Hadamard rows",
-    lambda problem: HadamardResponse(problem.listed_cells, problem.epsilon),
+    _plan,
     slow=slow_matrices,
 )
