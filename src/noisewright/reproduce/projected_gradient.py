@@ -6,6 +6,7 @@ projection, with the mean over free entries taken off, which the published code 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from math import exp
 
@@ -35,19 +36,33 @@ def projected_gradient(
 
     The step is chosen among a few by short trials, as in the paper, and halves when a step fails.
     """
+    first, unit = _started(gram, epsilon, rows, rng)
+    trials = [
+        (_descended(first, gram, epsilon, unit * step, _TRIAL).value, step) for step in _STEPS
+    ]
+    best = min(trials)[1]
+    return _descended(first, gram, epsilon, unit * best, iterations).chances
+
+
+def _started(
+    gram: FloatArray, epsilon: float, rows: int, rng: np.random.Generator
+) -> tuple[_Iterate, float]:
+    """A random start, and the unit of steps: the size of Q over that of its gradient."""
     size = len(gram)
     if rows < size:
         raise InvalidParameter("rows", rows, f"must be at least {size}, the number of cells")
     least = np.full(rows, (1 + exp(-epsilon)) / (2 * rows))
     start, _ = project(rng.random((rows, size)), np.ones(rows), least, exp(epsilon) * least, 1.0)
     first = _evaluated(start, least, gram)
-    # A step is in units of the size of Q over that of its gradient.
-    unit = np.abs(start).mean() / np.abs(first.gradient).mean()
-    trials = [
-        (_descended(first, gram, epsilon, unit * step, _TRIAL).value, step) for step in _STEPS
-    ]
-    best = min(trials)[1]
-    return _descended(first, gram, epsilon, unit * best, iterations).chances
+    return first, float(np.abs(start).mean() / np.abs(first.gradient).mean())
+
+
+def iteration_seconds(gram: FloatArray, epsilon: float, rows: int, iterations: int) -> float:
+    """The mean processor time of an iteration; the random start is not counted."""
+    first, unit = _started(gram, epsilon, rows, np.random.default_rng(0))
+    began = time.process_time()
+    _descended(first, gram, epsilon, unit * min(_STEPS), iterations)
+    return (time.process_time() - began) / iterations
 
 
 def _descended(
