@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -131,3 +132,26 @@ def test_numbers_that_are_codes_are_flagged_and_decided() -> None:
     wrong = run("schema", "suggest", "t.csv", "--codes", "ziip")
     assert (wrong.exit_code, "is no column" in wrong.stderr) == (2, True)
     assert "zip" not in wrong.stderr.replace("ziip", "")
+
+
+def test_plans_of_queries_in_text_are_released_from_counts(tmp_path: Path) -> None:
+    assert run("plan", "prefix:4", "--rho", "50", "-o", "plan.nw").exit_code == 0
+    np.save("counts.npy", np.array([3, 0, 2, 9]))
+    done = run("release", "plan.nw", "counts.npy", "-o", "answers.csv")
+    assert done.exit_code == 0, done.output
+    answers = pa.csv.read_csv("answers.csv")["answer"].to_pylist()
+    # Noise of variance below one: all four within 10 but for a chance below 1e-20.
+    assert np.abs(np.array(answers) - [3, 3, 5, 14]).max() < 10
+
+
+@pytest.mark.parametrize("content", ["pickle", "fractions", "too few", "none"])
+def test_other_arrays_are_refused_and_not_quoted(content: str) -> None:
+    arrays = {"pickle": np.array([{"secret": 77_123}]), "fractions": np.array([77.123, 1, 2, 3]),
+              "too few": np.array([77_123, 1])}  # fmt: skip
+    assert run("plan", "prefix:4", "--rho", "50", "-o", "plan.nw").exit_code == 0
+    if content in arrays:
+        np.save("counts.npy", arrays[content], allow_pickle=content == "pickle")
+    done = run("release", "plan.nw", "counts.npy", "-o", "answers.csv")
+    assert done.exit_code == 2
+    assert "77" not in done.output
+    assert not Path("answers.csv").exists()

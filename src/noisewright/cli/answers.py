@@ -80,11 +80,12 @@ def release(
     """Answer the queries of PLAN from TABLE.
 
     TABLE is a CSV or Parquet file, several of them, a folder, - for standard input, or
-    postgresql://host/database#table; NAME=TABLE for each, where the schema derives from several.
-    Every run draws fresh noise and spends the plan's budget once more. With --ledger it is taken
-    from the budget of --dataset before any noise is drawn, and a release that does not fit is
-    refused. An OUTPUT that exists is refused without --force; its record of what was spent only
-    ever grows. Options that change answers work after the noise and do not read the table again.
+    postgresql://host/database#table; NAME=TABLE for each, where the schema derives from several. A
+    plan of queries in text knows no columns and takes the counts of its cells (.npy). Every run
+    draws fresh noise and spends the plan's budget once more. With --ledger it is taken from the
+    budget of --dataset before any noise is drawn, and a release that does not fit is refused. An
+    OUTPUT that exists is refused without --force; its record of what was spent only ever grows.
+    Options that change answers work after the noise and do not read the table again.
     """
     from noisewright.errors import InvalidParameter
     from noisewright.files import write_table

@@ -15,7 +15,12 @@ import click
 from noisewright.cli.options import Option
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from noisewright.domain import Domain
+
+    Opened = str | list[str] | dict[str, object] | npt.NDArray[np.generic]
 
 STANDARD_INPUT = "-"
 
@@ -34,21 +39,39 @@ def plain_paths(tables: Sequence[str], domain: Domain | None) -> list[str]:
 
 
 @contextmanager
-def opened(
-    tables: Sequence[str], domain: Domain | None = None
-) -> Iterator[str | list[str] | dict[str, object]]:
-    """The tables as the library takes them; standard input is held in memory under a name."""
+def opened(tables: Sequence[str], domain: Domain | None = None) -> Iterator[Opened]:
+    """The tables as the library takes them; standard input is held in memory under a name.
+
+    A plan of queries in text knows no columns: its table may be the counts of its cells.
+    """
     if domain is not None and domain.derived:
         yield _by_name(tables)
         return
     if list(tables).count(STANDARD_INPUT) > 1:
         raise click.UsageError("standard input (-) can be read once")
+    if domain is None and len(tables) == 1 and tables[0].endswith(".npy"):
+        yield _counts(tables[0])
+        return
     if STANDARD_INPUT not in tables:
         yield tables[0] if len(tables) == 1 else list(tables)
         return
     with _named_input() as name:
         paths = [name if table == STANDARD_INPUT else table for table in tables]
         yield paths[0] if len(paths) == 1 else paths
+
+
+def _counts(path: str) -> npt.NDArray[np.generic]:
+    """The array of a file; neither its numbers nor what it is instead come to be in an error."""
+    import numpy as np
+
+    from noisewright.errors import FileFormatError
+
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except FileNotFoundError:
+        raise FileFormatError(f"{path}: no such file") from None
+    except (ValueError, OSError, EOFError):
+        raise FileFormatError(f"{path}: is no .npy file of counts") from None
 
 
 def _by_name(tables: Sequence[str]) -> dict[str, object]:

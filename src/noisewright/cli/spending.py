@@ -14,6 +14,7 @@ import click
 from noisewright.cli.options import Command, Option, gathered
 
 if TYPE_CHECKING:
+    from noisewright.cli.sources import Opened
     from noisewright.ledger.book import Ledger
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.open_values import OpenPlan
@@ -57,7 +58,7 @@ class Spending:
     def release(
         self,
         plan: CentralPlan | OpenPlan | RowsPlanned,
-        table: str | list[str] | dict[str, object],
+        table: Opened,
         output: str,
     ) -> Any:
         """The release, taken from the budget of the dataset where there is a ledger."""

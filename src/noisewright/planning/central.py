@@ -448,7 +448,7 @@ class CentralPlan(Shown):
                 "data",
                 type(data).__name__,
                 "is a table, and this plan knows no domain",
-                "plan with domain=..., or give a histogram of integer counts",
+                "plan with domain=... (--schema), or give a histogram of integer counts (.npy)",
             )
         engine = counter or self.counter
         if engine is None:
