@@ -21,10 +21,10 @@ from oracles.local_optimum import optimum
 TINY = 1e-9
 
 
-def badly_placed(seed):
+def badly_placed(seed, most_cells=6):
     """A random matrix of queries and a budget."""
     rng = np.random.default_rng([seed, 20])
-    p, n = int(rng.integers(1, 7)), int(rng.integers(2, 7))
+    p, n = int(rng.integers(1, 7)), int(rng.integers(2, most_cells + 1))
     draws = {
         0: lambda: rng.standard_normal((p, n)),
         1: lambda: rng.integers(0, 2, (p, n)).astype(float),

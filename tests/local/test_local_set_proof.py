@@ -92,7 +92,7 @@ def breach(proof, epsilon):
     return min(worst)
 
 
-def check(seed, oracle=True):
+def check(seed):
     matrix, epsilon = badly_placed(seed)
     asked, rng = Explicit(matrix), np.random.default_rng([seed, 7])
     gram = table_gram(asked).dense()
@@ -100,7 +100,7 @@ def check(seed, oracle=True):
     proof = found(asked, epsilon)
     if proof is not None:
         proofs += [proof, *(damaged(proof, rng) for _ in range(4))]
-    least = optimum(matrix, epsilon).above if oracle else np.inf
+    least = optimum(matrix, epsilon).above
     for one in proofs:
         assert breach(one, epsilon) <= TINY
         assert one.variance(gram, epsilon) <= least * (1 + TINY)
@@ -110,12 +110,6 @@ def check(seed, oracle=True):
 @pytest.mark.parametrize("seed", range(8))
 def test_no_proof_lies_above_the_optimum(seed):
     assert check(seed) >= 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
-def test_no_proof_of_five_thousand_lies_above_the_optimum(block):
-    assert sum(check(seed) for seed in range(1000 + 45 * block, 1045 + 45 * block)) > 250
 
 
 @pytest.mark.parametrize(("text", "epsilon"), [("prefix:7", 2.0), ("prefix:6", 4.0)])

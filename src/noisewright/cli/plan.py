@@ -39,6 +39,7 @@ PROOFS = {
     "tables": "kernels over tables",
     "sets": "multipliers for sets of every size",
     "cuts": "products of neighbouring whole numbers",
+    "triples": "distances of any three cells in sets of every size",
 }
 """What proves a local bound, in words."""
 

@@ -10,6 +10,7 @@ from noisewright.local.bounds.cut_proof import CutProof
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.set_proof import SetProof
 from noisewright.local.bounds.trace import LowerBound
+from noisewright.local.bounds.triple_proof import TripleProof
 from noisewright.workload.base import Array, Workload
 
 MOST_LISTED = 1024
@@ -36,4 +37,6 @@ def proved_bound(workload: Workload, epsilon: float, proof: Proof) -> ProvedBoun
 
 def stored_proof(arrays: Mapping[str, Array]) -> Proof:
     """The proof in a file: nothing but numbers, which are checked when used."""
-    return CutProof.of(arrays) if "vectors" in arrays else SetProof.of(arrays)
+    kinds: tuple[type[Proof], ...] = (CutProof, TripleProof)
+    kind = next((kind for kind in kinds if kind.layout.keys() <= arrays.keys()), SetProof)
+    return kind.of(arrays)

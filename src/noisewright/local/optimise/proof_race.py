@@ -15,11 +15,14 @@ from noisewright.local.bounds.joint_problem import Reports
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.set_proof import MOST_CELLS
 from noisewright.local.bounds.set_search import SetSearch
+from noisewright.local.bounds.triple_search import TripleSearch
 from noisewright.local.optimise.dense.design import Types
-from noisewright.local.strategy import IndexStrategy, IntArray
+from noisewright.local.strategy import BoolArray, IndexStrategy, IntArray
+from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 
+MOST_REPORTS = 2**13
 _ROUNDS = 16
 _TRIES, _PATIENCE, _LEAST_GAIN = 2, 2, 2e-4  # a first proof says little about a search
 _FEW_QUERIES, _MOST_QUERIES = 0.75, 0.95  # of the cells: cuts prove more below, sets above
@@ -41,18 +44,23 @@ class ProofRace:
     def of(cls, asked: Gram, strategy: IndexStrategy) -> ProofRace:
         """The searches that fit the number of cells, with few queries cuts first.
 
-        Where cells are alike, sets averaged over symmetries are the linear program for tables.
+        Where cells are alike, sets averaged over symmetries are the linear program for tables,
+        and triples of cells say more.
         """
-        gram = asked.dense()
+        gram, scheme = asked.dense(), scheme_of(asked)
+        if scheme is not None and TripleSearch.fits(scheme):
+            search = TripleSearch(scheme, strategy.epsilon, _sets(strategy))
+            cells = np.arange(len(gram), dtype=np.int64)
+            return cls(gram, strategy.epsilon, cells, (search.proofs(_ROUNDS),), doubtful=False)
         types, epsilon = Types.of(gram), strategy.epsilon
         cells = np.sort(types.first)
         chances = strategy.dense()[:, cells]
         low = chances.min(axis=1)
         prior = types.merged(strategy.prior)[types.group[cells]]
-        reports = Reports(chances > low[:, None] * exp(epsilon / 2), low, prior)
+        reports = Reports(_favoured(chances, epsilon), low, prior)
         inner = gram[np.ix_(cells, cells)]
         searches: list[Iterator[Proof]] = []
-        if len(cells) <= MOST_CELLS and scheme_of(asked) is None:
+        if len(cells) <= MOST_CELLS and scheme is None:
             searches.append(SetSearch(inner, epsilon, reports).proofs(_ROUNDS))
         rank = int(np.linalg.matrix_rank(inner, hermitian=True))
         few, most = rank < _FEW_QUERIES * len(cells), rank >= _MOST_QUERIES * len(cells)
@@ -80,3 +88,17 @@ class ProofRace:
             if idle[search] >= _PATIENCE:
                 del best[search]
             yield value, replace(proof, cells=self.cells)
+
+
+def _favoured(chances: FloatArray, epsilon: float) -> BoolArray:
+    """The set that each report of a two-valued strategy is likelier in."""
+    return np.asarray(chances > chances.min(axis=1)[:, None] * exp(epsilon / 2))
+
+
+def _sets(strategy: IndexStrategy) -> BoolArray:
+    """Sets that a strategy reports, up to translations; none where they are too many to list."""
+    if isinstance(strategy, OrbitStrategy):
+        return strategy.representatives()
+    if strategy.outputs > MOST_REPORTS:
+        return np.zeros((0, strategy.size), dtype=bool)
+    return _favoured(strategy.dense(), strategy.epsilon)

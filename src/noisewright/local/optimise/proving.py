@@ -18,21 +18,22 @@ import numpy as np
 
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
+from noisewright.local.bounds.delsarte import scheme_of
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import MOST_LISTED, proved_bound
+from noisewright.local.bounds.triple_search import TripleSearch
 from noisewright.local.interruption import interrupted
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.dense.column_generation import EVERY_PATTERN, Generation
 from noisewright.local.optimise.dense.refining import refined
 from noisewright.local.optimise.kept import Cache, default_folder, fingerprint
 from noisewright.local.optimise.optimised import Control
-from noisewright.local.optimise.proof_race import ProofRace
+from noisewright.local.optimise.proof_race import MOST_REPORTS, ProofRace
 from noisewright.local.optimise.task import Task
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.workload.base import Workload
 from noisewright.workload.gram import Gram
 
-_MOST_REPORTS = 2**13
 _TARGET = 1.005
 _SECONDS = {"low": (0.0, 0.0), "normal": (20.0, 38.0), "high": (60.0, 210.0)}
 """How long both are looked for, on up to 64 cells and on more."""
@@ -105,11 +106,13 @@ def proven(
         return strategy, None
     if strategy.delta or not isinstance(strategy, IndexStrategy):
         return strategy, None
-    if strategy.outputs > _MOST_REPORTS or not strategy.two_valued:
-        return strategy, None
     gram = table_gram(workload)
+    alike = TripleSearch.fits(scheme_of(gram))
+    if not alike and (strategy.outputs > MOST_REPORTS or not strategy.two_valued):
+        return strategy, None
     worst, enough = strategy.worst_variance(gram), target or _TARGET
-    pair = _Pair(gram, strategy, worst, max(floor, 0.0), enough, seconds, told)
+    turns = 0 if alike or gram.size <= EVERY_PATTERN else _TURNS
+    pair = _Pair(gram, strategy, worst, max(floor, 0.0), enough, seconds, turns, told)
     with suppress(KeyboardInterrupt, np.linalg.LinAlgError, NoisewrightError):
         pair.improve()  # whatever ends it, what was found before stands
     return pair.strategy, pair.proof
@@ -125,6 +128,8 @@ class _Pair:
     floor: float
     enough: float
     seconds: float
+    turns: int
+    """How often the strategy is improved: not where it is the best already, or made of orbits."""
     told: Callable[[float], None] | None
     proof: Proof | None = None
     guide: Proof | None = None
@@ -146,7 +151,7 @@ class _Pair:
 
     def improve(self) -> None:
         """Turn by turn: a proof, then the strategy, while that gains."""
-        race, turns = self._race(), _TURNS if self.gram.size > EVERY_PATTERN else 0
+        race, turns = self._race(), self.turns
         while not self.done:
             ended = self._prove(race, self.left * (_PROOF_SHARE if turns else 1.0))
             if self.done or (ended and not turns):

@@ -71,7 +71,7 @@ class Preset:
 PRESETS: dict[str, Preset] = {
     "low": Preset(
         Effort(rows_per_cell=2, iterations=25, patterns=Generation(up_to=0), seconds=5.0),
-        OrbitEffort(rounds=8, patience=3, flips=15),
+        OrbitEffort(rounds=8, patience=3, flips=15, starts=0),
         OrderedEffort(bins=32, rounds=2),
         dense_up_to=128,
     ),

@@ -137,6 +137,15 @@ class OrbitStrategy(IndexStrategy):
         """Translations of the whole domain."""
         return Translations(self.sizes)
 
+    def representatives(self) -> BoolArray:
+        """A pattern of every orbit, over all cells."""
+        rows = []
+        for family in self.families:
+            shape = [size if axis in family.axes else 1 for axis, size in enumerate(self.sizes)]
+            small = family.patterns.reshape(-1, *shape)
+            rows.append(np.broadcast_to(small, (len(small), *self.sizes)).reshape(len(small), -1))
+        return np.concatenate(rows)
+
     @cached_property
     def size(self) -> int:  # type: ignore[override]
         """Number of types."""
