@@ -65,6 +65,12 @@ def test_a_kept_release_is_reported(here: Path) -> None:
     assert "age up to 0–17" in Path("a.html").read_text(encoding="utf-8")
     assert run("report", "p.nw", "-o", "plan.html").exit_code == 0
     assert "Nothing was spent yet" in Path("plan.html").read_text(encoding="utf-8")
+    for beside in ("a.csv", "a.csv.meta.json"):  # the release is kept beside its answers
+        assert run("report", beside, "-o", "again.html").exit_code == 0
+        assert Path("again.html").read_bytes() == Path("a.html").read_bytes()
+    Path("a.nwr").rename("moved.nwr")
+    assert "not beside them" in run("report", "a.csv", "-o", "b.html").stderr
+    Path("moved.nwr").rename("a.nwr")
     refused = run("report", "schema.yaml", "-o", "b.html")
     assert refused.exit_code == 2
     assert not Path("b.html").exists()

@@ -15,8 +15,8 @@ import noisewright as nw
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from browser import CHROMIUM, FLAGS
 from collect.served import Served, started, stop
-from collect.test_collect_browser import CHROMIUM, FLAGS
 
 SCHEMA = """
 reviewed: true

@@ -4,35 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from urllib.request import urlopen
 
 import pytest
 
+from browser import CHROMIUM
 from collect.served import PATIENCE, serving
-from noisewright.collect.pages import asset_bytes
+from noisewright.web import STYLE, asset_bytes
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +27,8 @@ def served(tmp_path_factory):
 
 
 @pytest.fixture
-def page(browser, served):
-    context = browser.new_context(viewport={"width": 390, "height": 844})
+def page(chromium, served):
+    context = chromium.new_context(viewport={"width": 390, "height": 844})
     opened = context.new_page()
     opened.set_default_timeout(1000 * PATIENCE)
     opened.elsewhere, opened.faults = [], []
@@ -177,10 +157,10 @@ def contrast(first: str, second: str) -> float:
 
 def test_texts_stand_out_from_what_is_behind_them():
     """4.5 to 1 at least, by day and by night."""
-    style = asset_bytes("style.css").decode()
+    style = asset_bytes("noisewright.collect", STYLE).decode()
     day, night = (
         dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6})", part))
-        for part in style.split("@media (prefers-color-scheme: dark)", 1)
+        for part in style.split("(prefers-color-scheme: dark)", 1)
     )
     pairs = [
         (text, behind)

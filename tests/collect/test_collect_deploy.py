@@ -16,7 +16,7 @@ import pytest
 
 from collect.collector import campaign, plan_bytes, submission
 from collect.served import wait_until
-from noisewright.collect.pages import asset_bytes
+from noisewright.web import asset_bytes
 from ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
@@ -83,7 +83,7 @@ def test_the_commands_of_the_container_make_a_collector(tmp_path):
         body = json.dumps(submission(campaign().plan.client.randomize(1))).encode()
         assert urlopen(Request(f"{address}/api/campaigns/travel/reports", body)).status == 201
         served = urlopen(f"{address}/assets/noisewright.js").read()
-        assert served == asset_bytes("noisewright.js")
+        assert served == asset_bytes("noisewright.collect", "noisewright.js")
         assert b"How" in urlopen(f"{address}/campaigns/travel").read()
     finally:
         process.send_signal(signal.SIGTERM)

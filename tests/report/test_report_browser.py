@@ -39,9 +39,14 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll("span, td, th, p, 
   .map((e) => parseFloat(getComputedStyle(e).fontSize)))"""
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
+SIDEWAYS = """() => [...document.querySelectorAll("*")]
+  .filter((e) => getComputedStyle(e).writingMode !== "horizontal-tb").length"""
+
+
+def _release():
     """A release with curves, bars, grids and panels."""
+    import pyarrow as pa
+
     domain = nw.Domain(
         [
             nw.Numeric("age", (0, 18, 30, 45, 65, 100), integer=True),
@@ -59,39 +64,111 @@ def written(tmp_path_factory):
         "region": [values[0][k] for k in codes[:, 1]],
         "sex": [values[1][k] for k in codes[:, 2]],
     }
-    import pyarrow as pa
-
     plan = nw.plan(nw.Workload.from_spec({"queries": spec}, domain), nw.Privacy(rho=0.01))
-    path = tmp_path_factory.mktemp("pages") / "release.html"
-    nw.report(plan.release(pa.table(table)), path)
-    return path
+    return plan, plan.release(pa.table(table))
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_release_reads_well_on_any_screen(chromium, written, width, scheme):
-    context = chromium.new_context(
-        viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True
-    )
-    page = context.new_page()
+def _estimate():
+    plan = nw.plan("identity:12", nw.Privacy(epsilon=1), model="local", mechanism="hadamard")
+    return plan.estimate(plan.randomize(np.arange(3_000) % 12))
+
+
+def _stream():
+    stream = nw.plan_stream(90, nw.Privacy(rho=0.1)).start()
+    for count in range(60):
+        stream.step(count)
+    return stream
+
+
+def _ledger(folder):
+    ledger = nw.Ledger(folder / "budget.db")
+    ledger.create("census", nw.Privacy(epsilon=2))
+    plan = nw.plan("total:4", nw.Privacy(epsilon=0.5))
+    plan.release(np.arange(4), ledger=ledger, dataset="census@2024")
+    return ledger
+
+
+def _moments():
+    plan = nw.plan_covariance([f"measure {k}" for k in range(6)], nw.Privacy(rho=0.1))
+    return plan.release(np.random.default_rng(1).normal(0, 0.3, (2_000, 6)))
+
+
+def _wide():
+    """A grid of more columns than numbers fit in."""
+    ages = nw.Numeric("age", tuple(range(0, 91, 3)), integer=True)
+    hours = nw.Numeric("hours", tuple(range(0, 91, 3)), integer=True)
+    spec = {"queries": [{"marginal": ["age", "hours"]}]}
+    plan = nw.plan(nw.Workload.from_spec(spec, nw.Domain([ages, hours])), nw.Privacy(rho=0.1))
+    return plan.release(np.arange(900))
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """One page of every kind."""
+    folder = tmp_path_factory.mktemp("pages")
+    plan, release = _release()
+    subjects = {
+        "release": release, "plan": plan, "estimate": _estimate(), "stream": _stream(),
+        "ledger": _ledger(folder), "moments": _moments(), "wide": _wide(),
+        "explanation": nw.explain("prefix:8", nw.Privacy(epsilon=1)),
+        "local plan": nw.plan("prefix:6", nw.Privacy(epsilon=1), model="local", effort="low"),
+        "stream plan": nw.plan_stream(90, nw.Privacy(rho=0.1)),
+        "pairs": nw.plan_pairs(5, nw.Privacy(epsilon=1)).release(np.eye(5)[np.arange(400) % 5]),
+        "rehearsal": nw.plan("prefix:8", nw.Privacy(rho=0.1)).simulate(np.arange(8), seed=1),
+        "learning": nw.learn.plan("thresholds:4", nw.Privacy(epsilon=1), alpha=0.3, beta=0.1),
+    }  # fmt: skip
+    for name, subject in subjects.items():
+        nw.report(subject, folder / f"{name}.html")
+    return {name: folder / f"{name}.html" for name in subjects}
+
+
+KINDS = (
+    "release", "plan", "estimate", "stream", "ledger", "moments", "wide", "explanation",
+    "local plan", "stream plan", "pairs", "rehearsal", "learning",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=[(w, s) for w in (1280, 390) for s in ("light", "dark")])
+def screen(chromium, request):
+    """A window of one size by day or by night, without a network."""
+    width, scheme = request.param
+    size = {"width": width, "height": 800}
+    context = chromium.new_context(viewport=size, color_scheme=scheme, offline=True)
+    yield width, context.new_page()
+    context.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_page_reads_well_on_any_screen(screen, pages, kind):
+    width, page = screen
     faults, fetched = [], []
     page.on("pageerror", lambda error: faults.append(str(error)))
     page.on("console", lambda message: faults.append(message.text))
     page.on("request", lambda request: fetched.append(request.url))
-    page.goto(written.as_uri())
+    page.goto(pages[kind].as_uri())
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert fetched == [written.as_uri()]
+    assert fetched == [pages[kind].as_uri()]
     assert faults == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     worst = page.evaluate(CONTRAST)
     assert worst["ratio"] >= 4.5, worst
     assert page.evaluate(SMALLEST) >= 11
-    context.close()
+    assert page.evaluate(SIDEWAYS) == 0
 
 
-def test_tables_are_found_by_their_name_or_a_value(chromium, written):
+def test_a_page_prints_every_table(chromium, pages):
     page = chromium.new_page()
-    page.goto(written.as_uri())
+    page.goto(pages["release"].as_uri())
+    page.click("#close-all")
+    page.pdf()
+    closed = "document.querySelectorAll('.table-of-answers:not([open])').length"
+    assert page.evaluate(closed) == 0
+    page.close()
+
+
+def test_tables_are_found_by_their_name_or_a_value(chromium, pages):
+    page = chromium.new_page()
+    page.goto(pages["release"].as_uri())
     shown = "document.querySelectorAll('.table-of-answers:not([hidden])').length"
     everything = page.evaluate(shown)
     page.fill("#search", "mean rather")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,13 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
+from noisewright.learn.outcomes import Outcome
+from noisewright.learn.selection import Selected
+from noisewright.planning.rehearsal import Rehearsal
 from noisewright.report.plan_page import plan_page
 from report.test_report_page import DOMAIN, SPEC, tags_of
 
+UNPROTECTED = (nw.Ledger, Rehearsal, Outcome, Selected)  # pages that promise nothing to anybody
 RNG = np.random.default_rng(7)
 
 
@@ -21,7 +26,7 @@ def drawn(subject: object, folder: Path) -> str:
     tags = tags_of(text)
     assert tags.addresses == []
     assert len(tags.scripts) == 1
-    assert "What this means for one person" in text or isinstance(subject, nw.Ledger)
+    assert "What this means for one person" in text or isinstance(subject, UNPROTECTED)
     return text
 
 
@@ -32,7 +37,7 @@ def test_plans_tell_the_errors_of_every_table(tmp_path: Path) -> None:
     assert all(f"<td>{table.name}</td>" in text for table in plan.tables())
     known = plan.summary()
     ratios = [known["ratio"], *(bound["ratio"] for bound in known["bounds"])]
-    assert text.count('class="meter"') == sum(ratio is not None for ratio in ratios) > 0
+    assert text.count("is unavoidable") == sum(ratio is not None for ratio in ratios) > 0
 
 
 def test_plans_without_a_curator_tell_the_people_needed_and_the_others(tmp_path: Path) -> None:
@@ -70,7 +75,52 @@ def test_a_ledger_shows_what_was_spent_on_what(tmp_path: Path) -> None:
     text = drawn(ledger, tmp_path)
     assert "census@2024" in text
     assert "<b>25.0 %</b>" in text
+    assert "guesses right about one of them at most 62.3 %" in text  # √e/(1+√e), rounded up
     assert "total:4" in text
+
+
+def test_a_covariance_has_its_errors_and_marks_what_is_unsure(tmp_path: Path) -> None:
+    plan = nw.plan_covariance(["height", "weight"], nw.Privacy(rho=0.1), radius=1.0)
+    assert "height, weight" in drawn(plan, tmp_path)
+    rows = RNG.normal(0.3, 0.1, (4_000, 2))
+    release = plan.release(rows)
+    text = drawn(release, tmp_path)
+    for name in ("mean", "covariance", "correlation", "second moment"):
+        assert f"<b>{name}</b>" in text
+    unsure = 1.96 * release.std["covariance"] > np.abs(release.covariance) / 2
+    second = 1.96 * release.std["second_moment"] > np.abs(release.second_moment) / 2
+    assert text.count("<td class=unsure") == unsure.sum() + second.sum()
+
+
+def test_pairs_have_every_pair(tmp_path: Path) -> None:
+    plan = nw.plan_pairs(["a", "b", "c"], nw.Privacy(epsilon=1))
+    assert "any two of 3 attributes" in drawn(plan, tmp_path)
+    text = drawn(plan.release((RNG.random((900, 3)) < 0.5).astype(float)), tmp_path)
+    assert all(text.count(f"<td>{pair}</td>") == 2 for pair in ("a, b", "a, c", "b, c"))
+
+
+def test_learning_and_selection_have_pages(tmp_path: Path) -> None:
+    plan = nw.learn.plan("thresholds:4", nw.Privacy(epsilon=1), alpha=0.3, beta=0.1)
+    assert f"<b>{plan.people:,}</b>" in drawn(plan, tmp_path)
+    points = RNG.integers(0, 4, 200)
+    found = plan.decide(plan.randomize(points, np.where(points < 2, 1, -1)))
+    assert escape(found.name) in drawn(found, tmp_path)
+    selection = nw.learn.select(5, nw.Privacy(epsilon=1), alpha=0.3)
+    selection.tell(selection.randomize(np.ones(len(selection.ask_many(9)), dtype=bool)))
+    assert f"of {selection.people:,} at most" in drawn(selection, tmp_path)
+    assert "What the reports say" in drawn(selection.result(), tmp_path)
+
+
+def test_a_rehearsal_shows_errors_and_no_answers(tmp_path: Path) -> None:
+    plan = nw.plan(nw.Workload.from_spec(SPEC, DOMAIN), nw.Privacy(rho=0.1))
+    text = drawn(plan.simulate(np.full(6, 7_654_321), seed=1), tmp_path)
+    assert "It protects nobody" in text
+    assert "7,654,321" not in text
+
+
+def test_a_plan_of_values_tells_from_how_many_people_on(tmp_path: Path) -> None:
+    plan = nw.plan_values("town", nw.Privacy(epsilon=1, delta=1e-6))
+    assert f"{plan.selection.certain:,} people" in drawn(plan, tmp_path)
 
 
 def test_what_has_no_page_is_refused_in_words(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.report.figures import Bars, Curve, Grid, figures
+from noisewright.report.numbers import with_error
 from noisewright.report.page import page
 from noisewright.report.render import asset
 
@@ -77,7 +78,7 @@ def test_every_table_is_drawn_by_what_it_asks_and_has_every_row(release) -> None
         start += table.queries
     assert kinds == [[Curve], [Bars], [Grid], []]
     text = page(release)
-    assert text.count('<details class="card table-of-answers"') == len(release.tables)
+    assert text.count('<details class="table-of-answers"') == len(release.tables)
     assert len(answer_rows(text)) == len(release)
 
 
@@ -90,7 +91,7 @@ def test_truth_is_shown_only_when_given(release) -> None:
 def test_a_release_without_attributes_has_a_page_too() -> None:
     plain = nw.plan("prefix:4", nw.Privacy(rho=0.5)).release(np.arange(4))
     text = page(plain)
-    assert "ρ = 0.5" in text
+    assert "ρ\u00a0=\u00a00.5" in text
     assert "prefix:4" in text
 
 
@@ -104,12 +105,12 @@ def sparse():
 def answer_rows(text: str) -> list[list[str]]:
     """The cells of the tables of answers, row by row."""
     bodies = re.findall(r'<table class="answers">.*?<tbody>(.*?)</tbody>', text, re.DOTALL)
-    rows = [row for body in bodies for row in body.split("</tr>") if "<td>" in row]
-    return [re.findall(r"<td>(.*?)</td>", row) for row in rows]
+    rows = [row for body in bodies for row in body.split("</tr>") if "<td" in row]
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
 
 
 def number(text: str) -> float:
-    return float(text.replace(",", ""))
+    return float(text.replace(",", "").replace("−", "-"))
 
 
 def test_intervals_are_those_of_the_release(sparse) -> None:
@@ -146,6 +147,50 @@ def test_a_band_too_thin_to_see_is_drawn_again_on_its_own_scale() -> None:
     (wide,) = figures(small.tables[0], small.intervals, None)
     assert isinstance(wide, Curve)
     assert wide.zoom is None
+
+
+def test_panels_share_a_scale_where_they_are_alike_and_say_so_where_not() -> None:
+    asked = nw.Workload.from_spec({"queries": [{"cdf": "age", "by": ["group"]}]}, DOMAIN)
+    plan = nw.plan(asked, nw.Privacy(rho=1.0))
+    for counts, alike in (([500, 600] * 3, True), ([500, 50_000] * 3, False)):
+        release = plan.release(np.array(counts))
+        panels = figures(release.tables[0], release.intervals, None)
+        assert len({panel.up for panel in panels}) == (1 if alike else 2)
+        assert all(("scale of its own" in panel.unit) != alike for panel in panels)
+
+
+def test_curves_stand_where_their_cells_end() -> None:
+    asked = nw.Workload.from_spec({"queries": [{"cdf": "age"}]}, DOMAIN)
+    release = nw.plan(asked, nw.Privacy(rho=1.0)).release(np.full(6, 100))
+    (drawing,) = figures(release.tables[0], release.intervals, None)
+    places = [float(point.split(",")[0]) for point in drawing.line[1:].split(" L")]
+    # Ages up to 17, 64 and 100.
+    assert places == pytest.approx([0, 1000 * 47 / 83, 1000], abs=0.1)
+
+
+def test_a_bar_that_would_hide_all_others_is_cut_and_told_so() -> None:
+    domain = nw.Domain([nw.Categorical("land", ["a", "b", "c"])])
+    asked = nw.Workload.from_spec({"queries": [{"histogram": "land"}]}, domain)
+    release = nw.plan(asked, nw.Privacy(rho=1.0)).release(np.array([90_000, 120, 60]))
+    (drawing,) = figures(release.tables[0], release.intervals, None)
+    assert [row.cut for row in drawing.rows] == [True, False, False]
+    assert drawing.rows[1].width > 50
+    assert "goes on beyond the scale" in page(release)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (39.512, 0.7621, "39.51 ± 0.76"),
+        (2523.1, 41.2, "2,523 ± 41"),
+        (-0.49, 53.0, "0 ± 53"),
+        (-12.4, 53.0, "−12 ± 53"),
+        (12.0, 0.0, "12.0"),
+        (float("nan"), 3.0, "left out"),
+    ],
+)
+def test_numbers_have_the_digits_that_their_error_allows(value, error, text) -> None:
+    assert with_error(value, error) == text
 
 
 def test_cells_whose_interval_reaches_far_are_marked(sparse) -> None:
@@ -194,7 +239,7 @@ def test_sums_and_means_are_not_counted_in_people() -> None:
     heads = re.findall(r"<summary><b>(.*?)</b><span>.*?</span><span>(.*?)</span></summary>", text)
     errors = dict(heads)
     assert errors["group"].endswith("people")
-    assert errors["sum of age by group"].endswith(" age")
+    assert errors["sum of age by group"].endswith(" of age")
     places = [name for t in release.tables for name in [t.name] * t.queries]
     means = [
         row for row, name in zip(answer_rows(text), places, strict=True) if name.startswith("mean")

@@ -84,8 +84,9 @@ def answer(
 def report(file: str, output: str, as_json: bool) -> None:
     """Write a self-contained page about FILE: promise, errors, proofs, charts and answers.
 
-    FILE is a release (.nwr), estimates, a plan before anything is spent, or a ledger. Of a running
-    stream that was kept, the page shows the answers alone: nothing of its state.
+    FILE is a release (.nwr, or the answers beside it), estimates, a plan before anything is spent,
+    learning or a selection, or a ledger. Of a running stream that was kept, the page shows the
+    answers alone: nothing of its state.
     """
     import noisewright as nw
 
@@ -110,9 +111,27 @@ def _subject(path: str) -> Any:
         from noisewright.ledger.book import Ledger
 
         return Ledger(path)
+    path = _behind(path)
     if container.kind_of(path)[0] == SECRET:
         return stored_stream(path)[0]
     return nw.load(path)
+
+
+def _behind(path: str) -> str:
+    """The release behind answers or their record, where it was kept beside them."""
+    from pathlib import Path
+
+    from noisewright.errors import FileFormatError
+    from noisewright.planning.release import kept_path, metadata_path, read_record
+
+    answers = Path(path.removesuffix(".meta.json"))
+    record, kept = metadata_path(answers), kept_path(answers)
+    if not record.exists() or str(kept) == path:
+        return path
+    name = read_record(record)[-1].get("release")
+    if not kept.exists() or kept_release(str(kept)).identity != name:
+        raise FileFormatError(f"{path}: the release behind these answers is not beside them")
+    return str(kept)
 
 
 def moments(path: str) -> CovarianceRelease:

@@ -1,43 +1,25 @@
-"""The pages and what they load: templates, one style, and three scripts, all from here."""
+"""The pages and what they load: templates, the stylesheet of all pages, and three scripts."""
 
 from __future__ import annotations
 
 import hashlib
-from functools import cache
-from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import Response
 
 from noisewright.collect.campaign import Campaign
 from noisewright.collect.door import Refusal
 from noisewright.collect.service import Service
+from noisewright.web import STYLE, asset_bytes, templates
 
+_ROOM = "noisewright.collect"
 _KINDS = {
     "noisewright.js": "text/javascript",
     "survey.js": "text/javascript",
     "dashboard.js": "text/javascript",
-    "style.css": "text/css",
+    STYLE: "text/css",
     "icon.svg": "image/svg+xml",
 }
-
-
-@cache
-def _templates() -> Environment:
-    return Environment(
-        loader=PackageLoader("noisewright.collect", "web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
-def asset_bytes(name: str) -> bytes:
-    """The content of a file that pages load."""
-    return files("noisewright.collect").joinpath("web", name).read_bytes()
 
 
 class Pages:
@@ -65,7 +47,7 @@ class Pages:
         name = request.path_params["name"]
         if name not in _KINDS:
             raise Refusal(404, "unknown", "there is no such file")
-        content = asset_bytes(name)
+        content = asset_bytes(_ROOM, name)
         etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         headers = {"etag": etag, "cache-control": "no-cache"}
         if request.headers.get("if-none-match") == etag:
@@ -80,6 +62,6 @@ class Pages:
 
 
 def _page(template: str, **values: object) -> Response:
-    html = _templates().get_template(template).render(**values)
+    html = templates(_ROOM).get_template(template).render(**values)
     headers = {"cache-control": "no-cache"}
     return Response(html, headers=headers, media_type="text/html; charset=utf-8")

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noisewright.modules import make_callable
 
 if TYPE_CHECKING:
+    from noisewright.learn.learning_plan import LearningPlan
+    from noisewright.learn.outcomes import Outcome
+    from noisewright.learn.selection import Selected, Selection
     from noisewright.ledger.book import Ledger
+    from noisewright.planning.covariance import CovarianceRelease
     from noisewright.planning.explain import Explanation
+    from noisewright.planning.pairs import PairsRelease
     from noisewright.planning.plan import Plan
+    from noisewright.planning.rehearsal import Rehearsal
     from noisewright.planning.release import Release
     from noisewright.planning.running import RunningStream, StreamRelease
 
 
 def report(
-    subject: Release | StreamRelease | RunningStream | Plan | Explanation | Ledger,
+    subject: Release
+    | StreamRelease
+    | RunningStream
+    | CovarianceRelease
+    | PairsRelease
+    | Plan
+    | Explanation
+    | Rehearsal
+    | LearningPlan
+    | Selection
+    | Outcome
+    | Selected
+    | Ledger,
     path: str | Path,
 ) -> None:
     """Write a page that opens without a network: of a release, an estimate, the answers of a
-    stream, a plan before anything is spent (what `explain` gives has its runners-up), or a ledger.
+    stream, what was measured of rows, a plan before anything is spent (what `explain` gives has
+    its runners-up), a rehearsal, learning and selection with what they found, or a ledger.
     """
     from noisewright.files import write_text
 
@@ -29,34 +49,40 @@ def report(
 
 def _page(subject: object) -> str:
     from noisewright.errors import InvalidParameter
+    from noisewright.learn.learning_plan import LearningPlan
+    from noisewright.learn.outcomes import Outcome
+    from noisewright.learn.selection import Selected, Selection
     from noisewright.ledger.book import Ledger
+    from noisewright.planning.covariance import CovarianceRelease
     from noisewright.planning.explain import Explanation
+    from noisewright.planning.pairs import PairsRelease
     from noisewright.planning.plan import Plan
+    from noisewright.planning.rehearsal import Rehearsal
     from noisewright.planning.release import Release
     from noisewright.planning.running import RunningStream, StreamRelease
+    from noisewright.report.learn_page import learning_page, outcome_page
+    from noisewright.report.ledger_page import ledger_page
+    from noisewright.report.page import page
+    from noisewright.report.plan_page import plan_page
+    from noisewright.report.rehearsal_page import rehearsal_page
+    from noisewright.report.row_page import row_page
+    from noisewright.report.stream_page import stream_page
 
-    if isinstance(subject, RunningStream):
-        subject = subject.release  # the answers alone: the stream itself is secret
-    if isinstance(subject, StreamRelease):
-        from noisewright.report.stream_page import stream_page
-
-        return stream_page(subject)
-    if isinstance(subject, Release):
-        from noisewright.report.page import page
-
-        return page(subject)
-    if isinstance(subject, Ledger):
-        from noisewright.report.ledger_page import ledger_page
-
-        return ledger_page(subject)
-    if isinstance(subject, Explanation):
-        from noisewright.report.plan_page import plan_page
-
-        return plan_page(subject.plan, others=subject.others)
-    if isinstance(subject, Plan):
-        from noisewright.report.plan_page import plan_page
-
-        return plan_page(subject)
+    pages: list[tuple[tuple[type, ...], Callable[[Any], str]]] = [
+        ((RunningStream,), lambda stream: stream_page(stream.release)),  # the stream is secret
+        ((StreamRelease,), stream_page),
+        ((Release,), page),
+        ((CovarianceRelease, PairsRelease), row_page),
+        ((Ledger,), ledger_page),
+        ((Explanation,), lambda told: plan_page(told.plan, others=told.others)),
+        ((Rehearsal,), rehearsal_page),
+        ((LearningPlan, Selection), learning_page),
+        ((Outcome, Selected), outcome_page),
+        ((Plan,), plan_page),
+    ]
+    for kinds, draw in pages:
+        if isinstance(subject, kinds):
+            return draw(subject)
     raise InvalidParameter(
         "subject", type(subject).__name__, "has no page", "give a plan, a release or a ledger"
     )

@@ -6,21 +6,27 @@ import json
 from typing import Any
 
 from noisewright.ledger.book import Ledger
+from noisewright.ledger.history import Account
 from noisewright.ledger.standing import left_text, standing, told_entries
+from noisewright.privacy.guessing import best_guess
+from noisewright.report.numbers import share, when
 from noisewright.report.render import render
-from noisewright.report.words import Tile
+from noisewright.report.words import Tile, byline
+
+_SYMBOLS = (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
 
 
 def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
     """The page as HTML: every dataset with its budget, and every release that took from it."""
     history = ledger.verify()
-    accounts = [standing(account) for account in history.accounts.values()]
+    accounts = {name: standing(account) for name, account in history.accounts.items()}
     entries = [e for e in told_entries(history) if e["entry"] == "reserved"]
-    unfinished = sum(account["spent"]["unfinished"] for account in accounts)
+    unfinished = sum(account["spent"]["unfinished"] for account in accounts.values())
     last = history.last
     return render(
         "ledger.html",
         title=title,
+        byline=byline({"time": entries[-1]["time"]} if entries else {}),
         lead=(
             "Budgets belong to people: all files and versions about the same people share one. "
             "Every release was entered before its noise was drawn, and the entries are chained by "
@@ -32,38 +38,48 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
             Tile("never finished", f"{unfinished:,}", "reserved, and counted as spent"),
             Tile("entries", f"{len(history.entries):,}", "in the chain"),
         ],
-        accounts=[_account(account) for account in accounts],
+        accounts=[
+            _account(accounts[name], account, [e for e in entries if e["dataset"] == name])
+            for name, account in history.accounts.items()
+        ],
         releases=[_release(entry) for entry in reversed(entries)],
         provenance=[
             ("ledger", str(history.identity)),
+            ("last entry at", "" if last is None else when(history.entries[-1][1].time)),
             ("hash of the last entry", "" if last is None else last.hash),
         ],
-        record=json.dumps(accounts, indent=2, ensure_ascii=False, default=str),
+        record=json.dumps(list(accounts.values()), indent=2, ensure_ascii=False, default=str),
     )
 
 
-def _account(known: dict[str, Any]) -> dict[str, Any]:
+def _account(
+    known: dict[str, Any], account: Account, entries: list[dict[str, Any]]
+) -> dict[str, Any]:
     budget, spent = known["budget"], known["spent"]
-    symbols = (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
-    told = ", ".join(f"{s} = {budget[n]:g}" for n, s in symbols if budget.get(n) is not None)
-    so_far = spent.get("odometer", {})
-    holds = ", ".join(f"{s} = {so_far[n]:.4g}" for n, s in symbols if so_far.get(n) is not None)
     return {
         "name": known["dataset"],
-        "budget": told,
-        "share": round(100 * min(1.0, spent["share"]), 1),
+        "budget": _told(budget),
+        "share": f"{100 * min(1.0, spent['share']):.1f} %",
+        "parts": [(round(100 * entry["charged"]["share"], 2), entry["title"]) for entry in entries],
         "left": left_text(known["left"]),
-        "holds": holds or "nothing was spent",
+        "holds": _told(spent.get("odometer", {})),
+        "guess": share(best_guess(account.spend)) if entries else "",
         "releases": known["entries"],
+        "person": known["person"],
         "rule": budget["statement"],
     }
+
+
+def _told(promise: dict[str, Any]) -> str:
+    known = [(symbol, promise.get(name)) for name, symbol in _SYMBOLS]
+    return ", ".join(f"{symbol} = {value:.4g}" for symbol, value in known if value is not None)
 
 
 def _release(entry: dict[str, Any]) -> dict[str, str]:
     version = f"@{entry['version']}" if entry.get("version") else ""
     return {
         "number": str(entry["number"]),
-        "time": str(entry["time"]),
+        "time": when(str(entry["time"])),
         "dataset": f"{entry['dataset']}{version}",
         "title": str(entry["title"]),
         "share": f"{100 * entry['charged']['share']:.3g} %",

@@ -1,10 +1,13 @@
-"""Numbers as people read them, and the round numbers that scales are marked at."""
+"""Numbers and times as people read them, and the round numbers that scales are marked at."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from math import ceil, floor, isfinite, log10
 
 LEFT_OUT = "left out"
+_MOST_DECIMALS = 6
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def figure(value: float) -> str:
@@ -12,19 +15,52 @@ def figure(value: float) -> str:
     if not isfinite(value):
         return LEFT_OUT
     if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+        return _typeset(f"{value:,.0f}")
+    return _typeset(f"{value:,.1f}") if abs(value) >= 10 else plain(value, 3)
+
+
+def plain(value: float, digits: int = 6) -> str:
+    """A number as one writes it by hand: 0.25, 10⁻⁹, 1.5·10⁻⁷."""
+    number, _, power = f"{value:.{digits}g}".partition("e")
+    if not power:
+        return _typeset(number)
+    raised = f"10{str(int(power)).translate(_RAISED)}"
+    return raised if number == "1" else f"{_typeset(number)}·{raised}"
+
+
+def decimals(error: float) -> int:
+    """Digits after the point of an answer: the first two digits of its error are worth stating."""
+    if not isfinite(error) or error <= 0:
+        return 0
+    return min(max(1 - floor(log10(error)), 0), _MOST_DECIMALS)
+
+
+def rounded(value: float, digits: int) -> str:
+    """A number with so many digits after the point."""
+    if not isfinite(value):
+        return LEFT_OUT
+    text = f"{value:,.{digits}f}"
+    return _typeset(text.removeprefix("-") if not text.strip("-0.") else text)
+
+
+def with_error(value: float, error: float) -> str:
+    """A number and how far off it may be, both to the digit that this allows."""
+    if not isfinite(value + error) or error == 0:
+        return figure(value)
+    digits = decimals(error)
+    return f"{rounded(value, digits)} ± {rounded(error, digits)}"
 
 
 def brief(value: float) -> str:
-    """The same in at most five characters, for the cells of a table."""
+    """A number in at most six characters, for the cells of a table and the marks of a scale."""
     if not isfinite(value):
         return ""
     for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 9.9995 * unit:
             scaled = value / unit
-            return f"{scaled:.0f}{name}" if abs(scaled) >= 100 else f"{scaled:.3g}{name}"
-    return f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}"
+            text = f"{scaled:.0f}{name}" if abs(scaled) >= 100 else f"{scaled:.3g}{name}"
+            return _typeset(text)
+    return _typeset(f"{value:,.0f}" if abs(value) >= 10 else f"{value:.2g}")
 
 
 def share(value: float) -> str:
@@ -41,3 +77,18 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]
+
+
+def when(time: str) -> str:
+    """A moment as a record states it, in words; what is no moment stays as it is."""
+    try:
+        moment = datetime.fromisoformat(time)
+    except ValueError:
+        return time
+    zone = "UTC" if moment.utcoffset() is not None and not moment.utcoffset() else ""
+    return f"{moment.day} {moment:%B %Y, %H:%M} {zone}".rstrip()
+
+
+def _typeset(text: str) -> str:
+    """With the sign that is as wide as a plus."""
+    return f"−{text[1:]}" if text.startswith("-") else text

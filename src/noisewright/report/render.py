@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING
 
-from noisewright.report.numbers import figure, share
+from noisewright.web import STYLE, asset_bytes, templates
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+_ROOM = "noisewright.report"
 
 
 def render(template: str, **values: object) -> str:
     """The page of a template; its one script is named by its hash, and no other may run."""
-    style, script = asset("look.css"), asset("search.js")
+    script = asset("search.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = _templates().get_template(template)
-    return page.render(**values, style=style, script=script, script_hash=f"sha256-{digest}")
+    page = templates(_ROOM).get_template(template)
+    known = {"style": asset(STYLE), "script": script, "script_hash": f"sha256-{digest}"}
+    return page.render(**{"byline": "", **values, **known})
 
 
-@cache
 def asset(name: str) -> str:
     """A style or a script, to be written into pages."""
-    return files("noisewright.report").joinpath("web", name).read_text("utf-8")
-
-
-@cache
-def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("noisewright.report", "web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"figure": figure, "share": share}
-    return environment
+    return asset_bytes(_ROOM, name).decode("utf-8")

@@ -6,15 +6,22 @@ import json
 
 import numpy as np
 
-from noisewright.central.mechanism import Integers
 from noisewright.errors import OutOfReach
 from noisewright.planning.running import StreamRelease
-from noisewright.report.figures import Curve, Place, line_in_band
-from noisewright.report.numbers import brief, figure, ticks
-from noisewright.report.page import Row, Section, provenance
+from noisewright.report.figures.curves import Banded, Curve, curve, even, step_marks
+from noisewright.report.numbers import figure
+from noisewright.report.page import PROVENANCE
 from noisewright.report.render import render
-from noisewright.report.words import Tile, for_one_person, limits, promise_tile
-from noisewright.workload.base import FloatArray
+from noisewright.report.sections import Section, row, spread
+from noisewright.report.words import (
+    ERRORS,
+    Person,
+    Tile,
+    byline,
+    limits,
+    promise_tile,
+    provenance,
+)
 from noisewright.workload.statistics import PEOPLE
 
 _MOST_ROWS = 1_000
@@ -35,17 +42,17 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
     return render(
         "release.html",
         title=title,
+        byline=byline(known),
         lead=lead,
         tiles=[promise_tile(plan.privacy), *_tiles(release)],
-        person=for_one_person(plan.spend, plan.privacy.neighbours, known["person"]),
+        person=Person.of(plan.spend, plan.privacy.neighbours, known["person"]),
         limits=limits({"bounds": [], **known}),
-        error=known.get("error", ""),
+        error=ERRORS.get(known.get("error", ""), "in the sense of the bound"),
         sections=[_section(release)],
-        unsure=False,
-        changed=False,
+        notes=[],
         truth=None,
-        steps=[],
-        provenance=provenance(known),
+        steps=["Nothing: every answer is unbiased, as it was measured."],
+        provenance=provenance(known, PROVENANCE),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
 
@@ -61,55 +68,28 @@ def _tiles(release: StreamRelease) -> list[Tile]:
 
 
 def _section(release: StreamRelease) -> Section:
-    chosen = np.unique(np.linspace(0, len(release) - 1, _MOST_POINTS).round().astype(np.int64))
-    note = f"{len(release):,} answers"
-    if len(chosen) < len(release):
-        note += f", {len(chosen):,} of them drawn"
-    low, high = figure(release.std.min()), figure(release.std.max())
-    rows = _rows(release)
+    """All steps drawn, and the latest as rows, the last one first."""
+    count = len(release)
+    latest = range(count - 1, max(-1, count - 1 - _MOST_ROWS), -1)
+    ends = zip(release.answers, release.std, release.lower, release.upper, strict=True)
+    told = list(ends)
     return Section(
         name="people so far",
-        note=note,
-        error=f"standard error {low} to {high} people",
-        drawings=[_curve(release, chosen)],
-        rows=rows,
-        more=len(release) - len(rows),
-        open=True,
+        note=f"{count:,} answers",
+        error=f"standard error {spread(release.std)} people",
+        drawings=[_curve(release)],
+        rows=[row(f"step {k + 1:,}", *map(float, told[k])) for k in latest],
+        more=count - len(latest),
     )
 
 
-def _curve(release: StreamRelease, chosen: Integers) -> Curve:
-    answers, low, high = release.answers, release.lower_all, release.upper_all
-    across = step_marks(len(release))
-
-    def drawn(title: str, horizontal: str, centre: FloatArray, zoom: Curve | None) -> Curve:
-        return line_in_band(
-            title=title, horizontal=horizontal, unit=PEOPLE, across=across,
-            answers=(answers - centre)[chosen], low=(low - centre)[chosen],
-            high=(high - centre)[chosen], zoom=zoom,
-        )  # fmt: skip
-
-    zoom = drawn("how far off all of it may be", "", answers, None)
-    return drawn("", "step", np.zeros_like(answers), zoom)
-
-
-def step_marks(steps: int) -> tuple[Place, ...]:
-    """A few round steps, in per cent of the way from the first to the last."""
-    span = max(steps - 1, 1)
-    marks = [mark for mark in ticks(1, steps) if mark == int(mark) and 1 <= mark <= steps]
-    return tuple(Place(round(100 * (mark - 1) / span, 2), brief(mark)) for mark in marks)
-
-
-def _rows(release: StreamRelease) -> list[Row]:
-    """The latest answers, the last one first."""
-    steps = range(len(release) - 1, max(-1, len(release) - 1 - _MOST_ROWS), -1)
-    return [
-        Row(
-            label=f"step {k + 1:,}",
-            answer=figure(release.answers[k]),
-            std=figure(release.std[k]),
-            ends=f"{figure(release.lower[k])} … {figure(release.upper[k])}",
-            unbiased="",
-        )
-        for k in steps
-    ]
+def _curve(release: StreamRelease) -> Curve:
+    count = len(release)
+    chosen = np.unique(np.linspace(0, count - 1, _MOST_POINTS).round().astype(np.int64))
+    drawn = Banded(
+        release.answers[chosen],
+        (release.lower[chosen], release.upper[chosen]),
+        (release.lower_all[chosen], release.upper_all[chosen]),
+        even(count)[chosen],
+    )
+    return curve(drawn, "", "step", PEOPLE, step_marks(count), zoomed=True)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import exp, isclose, isfinite
 from typing import Any
 
+from noisewright import __version__
 from noisewright.local.choose.cost import ALPHA
 from noisewright.planning.local import LocalPlan
+from noisewright.planning.plan import ReleasedTable
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.guessing import best_guess
 from noisewright.privacy.spend import Spend
-from noisewright.report.numbers import figure, share
+from noisewright.report.numbers import figure, plain, share, when
 from noisewright.solution import BoundClass
+from noisewright.workload.statistics import PEOPLE
 
 ERRORS = {"rmse": "root mean square over answers", "max": "in the least certain answer"}
 
@@ -41,14 +46,16 @@ def promise_tile(privacy: Privacy) -> Tile:
     """What is promised."""
     symbols = (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
     known = [(symbol, getattr(privacy, name)) for name, symbol in symbols]
-    text = ", ".join(f"{symbol} = {_plain(value)}" for symbol, value in known if value is not None)
-    return Tile("privacy", text, f"neighbours: {privacy.neighbours}")
+    text = ", ".join(
+        f"{symbol}\u00a0=\u00a0{plain(value)}" for symbol, value in known if value is not None
+    )
+    return Tile("privacy", text, _NEIGHBOURS[privacy.neighbours])
 
 
-def _plain(value: float) -> str:
-    return f"{value:.6g}".replace("e-0", "e-")
-
-
+_NEIGHBOURS = {
+    "add-remove": "whether or not any one person takes part",
+    "replace-one": "whatever any one person answers",
+}
 _CHANGES = {
     "add-remove": ("been left out", "whether a given person is in it"),
     "replace-one": ("given other answers", "which of two sets of answers a given person gave"),
@@ -63,11 +70,25 @@ def promise_sentence(neighbours: str) -> str:
     )
 
 
-def for_one_person(spend: Spend, neighbours: str, person: str) -> list[str]:
-    """What the promise means for one person, in words and in numbers."""
-    guess = best_guess(spend)
+@dataclass(frozen=True)
+class Person:
+    """What a promise means for one person: sentences, and the chance of the best guess."""
+
+    sentences: list[str]
+    guess: str
+    part: float
+
+    @classmethod
+    def of(cls, spend: Spend, neighbours: str, unit: str) -> Person:
+        """In words and in numbers, for the unit of privacy named."""
+        guess = best_guess(spend)
+        part = round(min(100.0, 200 * (guess - 0.5)), 2)
+        return cls(_for_one_person(spend, neighbours, unit, guess), share(guess), part)
+
+
+def _for_one_person(spend: Spend, neighbours: str, unit: str, guess: float) -> list[str]:
     told = [
-        f"The unit of privacy: {person}.",
+        f"The unit of privacy: {unit}.",
         f"Somebody who knows all other people, and tosses a coin on {_CHANGES[neighbours][1]}, "
         f"is right {share(0.5)} of the time. With everything on this page no guess "
         f"is right more than {share(guess)} of the time.",
@@ -144,11 +165,81 @@ def local_limits(plan: LocalPlan) -> list[Limit]:
 
 
 def asked_for(names: Sequence[str], most: int = 6) -> str:
-    """What was asked, in words."""
+    """What was asked, by name."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
+def asked_in_words(tables: Sequence[ReleasedTable], most: int = 6) -> str:
+    """What was asked: names where these are few, and else how many of each kind."""
+    if len(tables) <= most:
+        return asked_for([table.name for table in tables])
+    kinds = Counter(map(_kind, tables))
+    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+
+
+def tables_in_words(tables: Sequence[ReleasedTable]) -> str:
+    """How many tables there are, and what was asked."""
+    count = len(tables)
+    return f"{count:,} table{'s' if count != 1 else ''}: {asked_in_words(tables)}"
+
+
+def _kind(table: ReleasedTable) -> str:
+    """What a table is, as it reads after a number."""
+    kinds = {axis.kind for axis in table.axes}
+    if table.unit != PEOPLE:
+        return f"of {table.says.split(' of ')[0]}s"
+    if "cumulative" in kinds:
+        return "cumulative"
+    if "range" in kinds:
+        return "of ranges"
+    return _WAYS.get(len(table.axes), f"{len(table.axes)}-way")
+
+
+_WAYS = {0: "of counts", 1: "one-way", 2: "two-way", 3: "three-way"}
+
+
 def facts(known: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Those of a record's entries that have a name here, as text."""
-    return [(name, str(known[key])) for key, name in names.items() if known.get(key) is not None]
+    return [(name, _fact(known[key])) for key, name in names.items() if known.get(key) is not None]
+
+
+def _fact(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if float(value).is_integer() else figure(value)
+
+
+def provenance(known: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Where figures come from: times, names, hashes and the entry of the ledger."""
+    record = {**known, "time": when(str(known["time"]))} if known.get("time") else known
+    return [*facts(record, names), *_ledger_facts(known.get("ledger"))]
+
+
+def _ledger_facts(ledger: object) -> list[tuple[str, str]]:
+    if not isinstance(ledger, Mapping):
+        return [] if ledger is None else [("ledger", str(ledger))]
+    if not ledger.get("recorded"):
+        return [("ledger", str(ledger.get("note", "not recorded")))]
+    return [
+        ("dataset", dataset_of(ledger)),
+        ("entry of the ledger", f"{ledger['entry']} of {ledger['ledger']}"),
+        ("hash of all entries up to it", str(ledger["hash"])),
+        ("how spends add up", str(ledger["rule"])),
+    ]
+
+
+def dataset_of(ledger: object) -> str:
+    """The dataset that a ledger's note names, with its version; empty without one."""
+    if not isinstance(ledger, Mapping) or not ledger.get("dataset"):
+        return ""
+    version = ledger.get("version")
+    return f"{ledger['dataset']}{f', version {version}' if version else ''}"
+
+
+def byline(known: Mapping[str, Any]) -> str:
+    """Of what, when and by which version, on one line."""
+    time, version = known.get("time"), known.get("version", __version__)
+    drawn = f"page drawn on {when(datetime.now(UTC).isoformat())}"
+    told = [dataset_of(known.get("ledger")), when(str(time)) if time else drawn]
+    return " · ".join([*filter(None, told), f"noisewright {version}"])

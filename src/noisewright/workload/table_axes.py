@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 from typing import Literal
 
-from noisewright.domain import Domain
-from noisewright.domain.attribute import Level
+from noisewright.domain import Domain, Numeric
+from noisewright.domain.attribute import Attribute, Level
 from noisewright.workload.atoms import Explicit, Identity, Prefix, Ranges
 from noisewright.workload.base import Workload
 from noisewright.workload.structure import Term
@@ -14,11 +15,15 @@ from noisewright.workload.structure import Term
 
 @dataclass(frozen=True)
 class Axis:
-    """One attribute of a released table: what its queries are, in the order of the answers."""
+    """One attribute of a released table: what its queries are, in the order of the answers.
+
+    `ends` holds the largest number of every cell where cells are runs of numbers with an end.
+    """
 
     name: str
     kind: Literal["value", "cumulative", "range", "query"]
     labels: tuple[str, ...]
+    ends: tuple[float, ...] = ()
 
 
 def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
@@ -37,10 +42,19 @@ def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
         if level is not None:
             axes.append(Axis(level.name, "value", level.labels))
         elif type(factor) in kinds:
-            axes.append(Axis(attribute.name, kinds[type(factor)], attribute.labels))
+            ends = _ends(attribute)
+            axes.append(Axis(attribute.name, kinds[type(factor)], attribute.labels, ends))
         else:
             return ()
     return tuple(axes)
+
+
+def _ends(attribute: Attribute) -> tuple[float, ...]:
+    """The last number of every cell; none where one has no end or holds what was not declared."""
+    if not isinstance(attribute, Numeric) or attribute.has_other:
+        return ()
+    ends = tuple(float(last) for _, last in attribute.spans)
+    return ends if all(map(isfinite, ends)) else ()
 
 
 def _sums_to(factor: Workload, level: Level) -> bool:

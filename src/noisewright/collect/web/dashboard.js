@@ -150,8 +150,8 @@ function charts(data) {
 }
 
 function legend() {
-  const key = (name, text) => element("span", {}, element("span", { class: `key ${name}` }), text);
-  return element("p", { class: "legend quiet" }, key("point", "estimate"), key("each", "95 % for each answer"),
+  const key = (name, text) => element("span", {}, element("i", { class: `swatch ${name}` }), text);
+  return element("p", { class: "quiet key" }, key("point", "estimate"), key("each", "95 % for each answer"),
     key("all", "95 % for all answers at once"));
 }
 
@@ -183,7 +183,7 @@ function notes(data) {
   const cards = [];
   if (data.fit) {
     const rows = data.fit.tests.map((test) => element("tr", {}, element("td", {}, test.name), element("td", {}, test.text)));
-    cards.push(titled("Do the reports fit?", "", element("table", {}, ...rows), element("p", { class: "quiet" }, data.fit.about)));
+    cards.push(titled("Do the reports fit?", "", element("table", { class: "answers" }, ...rows), element("p", { class: "quiet" }, data.fit.about)));
   }
   if (data.influence) {
     cards.push(titled("What liars can do", "", element("p", {}, data.influence.text),

@@ -132,10 +132,10 @@ class Panel {
     if (!rows.some(([name]) => name === own)) rows.push([own, this.counts.get(own)]);
     const most = rows[0][1];
     $("tally").replaceChildren(...rows.map(([name, count]) => {
-      const bar = element("span", { class: name === own ? "bar own" : "bar" });
+      const bar = element("i", { class: name === own ? "bar own" : "bar" });
       bar.style.width = `${(100 * count) / most}%`;
-      return element("div", { class: "row" }, element("span", { class: "name" }, name),
-        element("span", { class: "track" }, bar), element("span", { class: "count" }, String(count)));
+      return element("div", { class: "bar-row" }, element("span", { class: "name" }, name),
+        element("span", { class: "track" }, bar), element("span", { class: "value quiet" }, String(count)));
     }));
     const more = this.counts.size > rows.length ? `, the most frequent shown` : "";
     $("drawn").textContent = `${this.draws} drawn, ${this.counts.size} different${more}`;

@@ -1,0 +1,60 @@
+"""What is drawn of a table: rows with error bars, curves in bands, or grids of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from noisewright.planning.plan import ReleasedTable
+from noisewright.report.figures.bars import MOST_BARS, Bars, bars
+from noisewright.report.figures.curves import Curve, curves
+from noisewright.report.figures.grids import Grid, grids
+from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import PEOPLE, Column
+from noisewright.workload.table_axes import Axis
+
+_MOST_COLUMNS = 100
+_MOST_PANELS = 12
+
+Figure = Bars | Curve | Grid
+
+
+def figures(table: ReleasedTable, column: Column, truth: FloatArray | None) -> Sequence[Figure]:
+    """What is drawn of a table; nothing where no drawing says more than its rows."""
+    axes = table.axes
+    shape = tuple(len(axis.labels) for axis in axes)
+    if not axes or np.prod(shape) != table.queries or np.isnan(column.answers).all():
+        return []
+    along = [place for place, axis in enumerate(axes) if axis.kind == "cumulative"]
+    if any(axis.kind == "range" for axis in axes) or len(along) > 1:
+        return []
+    if along:
+        return _curves(table, column, truth, along[0])
+    if len(axes) == 1 or (table.unit != PEOPLE and table.queries <= MOST_BARS):
+        return [bars(table, column, truth)] if table.queries <= MOST_BARS else []
+    panels = int(np.prod(shape[:-2]))
+    if panels > _MOST_PANELS or max(shape[-2:]) > _MOST_COLUMNS:
+        return []
+    parts = np.arange(table.queries).reshape(panels, *shape[-2:])
+    return grids(_names(axes[:-2]), axes[-2], axes[-1], column, parts)
+
+
+def _curves(
+    table: ReleasedTable, column: Column, truth: FloatArray | None, place: int
+) -> Sequence[Figure]:
+    """One curve for every combination of the other attributes, if there are not too many."""
+    names = _names(table.axes[:place] + table.axes[place + 1 :])
+    if len(names) > _MOST_PANELS:
+        return []
+    shape = tuple(len(axis.labels) for axis in table.axes)
+    numbers = np.moveaxis(np.arange(table.queries).reshape(shape), place, -1)
+    parts = numbers.reshape(len(names), -1)
+    return curves(names, table.axes[place], table.unit, column, parts, truth)
+
+
+def _names(axes: Sequence[Axis]) -> list[str]:
+    """Every combination of values in words; one empty name for no attribute."""
+    labels = [[f"{axis.name} = {label}" for label in axis.labels] for axis in axes]
+    return [", ".join(names) for names in product(*labels)]

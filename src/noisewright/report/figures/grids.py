@@ -1,0 +1,148 @@
+"""Answers of two attributes as tables of shaded cells, with numbers where they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from noisewright.central.mechanism import Integers
+from noisewright.report.numbers import brief, decimals, figure, rounded
+from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import Column
+from noisewright.workload.table_axes import Axis
+
+_MOST_NUMBERS = 24  # columns in which numbers still fit
+_MANY = 8  # columns: from here on the longer of two attributes goes down
+_HEADS = 8  # labels above columns without numbers
+_UNSURE = 0.5  # an interval that reaches further than this part of its answer either side
+_DEEPEST = 50  # per cent of the accent colour that text stays readable on
+_LONGEST = 7  # letters of a number in a cell
+_DIGITS = 2  # after the point, of numbers without an error
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a grid: how dark, whether it is unsure or below zero, and what it says."""
+
+    text: str
+    depth: float
+    unsure: bool
+    below: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Answers of two attributes; `heads` are labels with the columns that each stands above."""
+
+    kind: ClassVar[str] = "grid"
+    title: str
+    down: str
+    across: str
+    heads: tuple[tuple[str, int], ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    numbers: bool
+    unsure: bool
+    error: str
+
+
+@dataclass(frozen=True)
+class _Shading:
+    """What all panels of a table share: the answer that is darkest, and digits of numbers.
+
+    Numbers that may well be below zero are as dark as they are far from it, in another colour.
+    """
+
+    most: float
+    digits: int
+    signed: bool
+
+    @classmethod
+    def of(cls, answers: FloatArray, half: FloatArray, signed: bool) -> _Shading:
+        smallest = half[np.isfinite(half) & (half > 0)]
+        digits = decimals(float(smallest.min())) if smallest.size else _DIGITS
+        return cls(max(float(np.nanmax(np.abs(answers))), 1e-300), digits, signed)
+
+    def depth(self, answer: float) -> float:
+        if np.isnan(answer) or (answer < 0 and not self.signed):
+            return 0.0
+        return round(_DEEPEST * float(np.sqrt(abs(answer) / self.most)), 1)
+
+    def text(self, answer: float) -> str:
+        told = rounded(answer, self.digits)
+        return told if len(told) <= _LONGEST else brief(answer)
+
+
+def grids(
+    names: Sequence[str],
+    down: Axis,
+    across: Axis,
+    column: Column,
+    parts: Integers,
+    signed: bool = False,
+) -> list[Grid]:
+    """One grid per part, shaded alike; `signed` where answers below zero mean something."""
+    if len(across.labels) > max(len(down.labels), _MANY):
+        down, across, parts = across, down, parts.transpose(0, 2, 1)
+    half = (column.each[1] - column.each[0]) / 2
+    shading = _Shading.of(column.answers, half, signed)
+    return [
+        _grid(name, down, across, column.answers[part], half[part], shading)
+        for name, part in zip(names, parts, strict=True)
+    ]
+
+
+def _grid(
+    title: str, down: Axis, across: Axis, answers: FloatArray, half: FloatArray, shading: _Shading
+) -> Grid:
+    rows = tuple(
+        (
+            label,
+            tuple(
+                _cell(f"{label}, {other}", float(answer), float(width), shading)
+                for other, answer, width in zip(across.labels, line, widths, strict=True)
+            ),
+        )
+        for label, line, widths in zip(down.labels, answers, half, strict=True)
+    )
+    numbers = len(across.labels) <= _MOST_NUMBERS
+    return Grid(
+        title=title,
+        down=down.name,
+        across=across.name,
+        heads=tuple((label, 1) for label in across.labels) if numbers else _heads(across.labels),
+        rows=rows,
+        numbers=numbers,
+        unsure=any(cell.unsure for _, cells in rows for cell in cells),
+        error=_error(half),
+    )
+
+
+def _cell(name: str, answer: float, half: float, shading: _Shading) -> Cell:
+    says = f"{name}: {rounded(answer, shading.digits)}"
+    return Cell(
+        text=shading.text(answer),
+        depth=shading.depth(answer),
+        unsure=bool(half > _UNSURE * abs(answer)),
+        below=bool(answer < 0),
+        says=says if np.isnan(half) else f"{says} ± {figure(half)}",
+    )
+
+
+def _error(half: FloatArray) -> str:
+    """How far off the numbers of a grid may be."""
+    known = half[np.isfinite(half)]
+    if not known.size:
+        return ""
+    low, high = figure(float(known.min())), figure(float(known.max()))
+    return f"± {low}" if low == high else f"± {low} to {high}"
+
+
+def _heads(labels: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Labels of every so many columns, each above all columns up to the next."""
+    step = -(-len(labels) // _HEADS)
+    starts = range(0, len(labels), step)
+    return tuple((labels[start], min(step, len(labels) - start)) for start in starts)

@@ -1,0 +1,111 @@
+"""The tables of a page: each with its name, what is drawn of it, and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from noisewright.planning.plan import ReleasedTable
+from noisewright.planning.release import Release
+from noisewright.report.figures import Figure, figures
+from noisewright.report.numbers import decimals, figure, rounded
+from noisewright.workload.base import FloatArray
+from noisewright.workload.statistics import PEOPLE, Column
+
+MOST_ROWS = 20_000
+_MOST_FIGURES = 200
+_OPEN = 6
+HEADS = ("query", "answer", "std. error", "95 % interval")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table: its name, how large and how wrong it is, what is drawn of it, and its rows."""
+
+    name: str
+    note: str
+    error: str
+    drawings: list[Figure]
+    rows: Sequence[Sequence[str]] = field(default_factory=list)
+    heads: Sequence[str] = HEADS
+    more: int = 0
+    open: bool = True
+
+
+def sections(release: Release, truth: FloatArray | None) -> list[Section]:
+    """Every table of a release, with every row up to a number that a browser bears."""
+    result: list[Section] = []
+    start, rows, drawn = 0, 0, 0
+    for number, table in enumerate(release.tables):
+        part = slice(start, start + table.queries)
+        column = release.intervals.part(part)
+        drawings = list(figures(table, column, None if truth is None else truth[part]))
+        if drawn + len(drawings) > _MOST_FIGURES:
+            drawings = []
+        shown = min(table.queries, max(0, MOST_ROWS - rows))
+        result.append(
+            Section(
+                name=table.name,
+                note=_note(table, column),
+                error=_error(table, column),
+                drawings=drawings,
+                rows=_rows(release, slice(start, start + shown)),
+                heads=HEADS if release.beside is None else (*HEADS, "unbiased"),
+                more=table.queries - shown,
+                open=number < _OPEN,
+            )
+        )
+        start, rows, drawn = start + table.queries, rows + shown, drawn + len(drawings)
+    return result
+
+
+def _note(table: ReleasedTable, column: Column) -> str:
+    hidden = int(np.isnan(column.answers).sum())
+    said = f"{table.queries:,} answer{'s' if table.queries != 1 else ''}"
+    return said + (f", {hidden:,} left out" if hidden else "")
+
+
+def _error(table: ReleasedTable, column: Column) -> str:
+    """The standard errors of a table, or its intervals where there are none to state."""
+    unit = " people" if table.unit == PEOPLE else f" of {table.unit}"
+    std, name = column.std[~np.isnan(column.std)], "standard error"
+    if not std.size:
+        std, name = (column.each[1] - column.each[0])[~np.isnan(column.answers)] / 2, "95 % ±"
+        std = std[~np.isnan(std)]
+    return f"{name} {spread(std)}{unit}" if std.size else ""
+
+
+def spread(errors: FloatArray) -> str:
+    """The least and the largest of several errors, or the one that all are."""
+    low, high = figure(float(errors.min())), figure(float(errors.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def row(label: str, answer: float, std: float, low: float, high: float) -> list[str]:
+    """One answer in words, to the digits that its error allows."""
+    half = (high - low) / 2
+    digits = decimals(std if std == std and std > 0 else half)
+    exact = not (std > 0 or half > 0)
+    return [
+        label,
+        figure(answer) if exact else rounded(answer, digits),
+        "" if std != std else figure(std),
+        "" if low != low else f"{rounded(low, digits)} … {rounded(high, digits)}",
+    ]
+
+
+def _rows(release: Release, part: slice) -> list[list[str]]:
+    column = release.intervals.part(part)
+    values: Any = zip(
+        release.labels[part], column.answers.tolist(), column.std.tolist(),
+        *(ends.tolist() for ends in column.each), strict=True,
+    )  # fmt: skip
+    rows = [row(*each) for each in values]
+    if release.beside is not None:
+        beside = release.beside.part(part)
+        for cells, answer, std in zip(rows, beside.answers, beside.std, strict=True):
+            cells.append(f"{figure(answer)} ± {figure(std)}")
+    return rows
