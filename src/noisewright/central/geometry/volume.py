@@ -66,7 +66,7 @@ def volume_bound(problem: CentralProblem) -> VolumeBound | None:
 
 
 def body_columns(matrix: FloatArray, replaced: bool) -> tuple[FloatArray, FloatArray]:
-    """What one person in every cell answers, in coordinates of what people can change, and these."""
+    """What one person in every cell answers, in axes of what people can change, and these axes."""
     centred = matrix - matrix.mean(axis=1, keepdims=True) if replaced else matrix
     left, values, _ = np.linalg.svd(centred, full_matrices=False)
     basis = left[:, values > _SAME * max(values[0], 1e-300)]

@@ -27,6 +27,7 @@ from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
 from noisewright.central.laplace.weighted_identity import (
     TotalVariance,
     WeightedIdentity,
+    quick,
     race,
     usual_starts,
 )
@@ -86,7 +87,7 @@ class PublicTotal(TotalVariance):
 
 def signed_identity(gram: Gram, sizes: tuple[int, ...]) -> WeightedIdentity:
     """The best found rows, of both signs, beside the cells and the public total."""
-    variance = PublicTotal(gram)
+    variance = PublicTotal(quick(gram))
     plain = variance(np.zeros(2 * gram.size))[0]
     value, rows = race(variance, _signed_starts(sizes), gram.size)
     if value > plain * (1 - 1e-9):

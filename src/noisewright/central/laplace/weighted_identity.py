@@ -37,6 +37,7 @@ _SHAPES = ((12, 3), (16, 4), (16, 6), (21, 3), (21, 4), (21, 6))
 _GRIDS = (2, 3, 4, 5)
 _RANDOM_ROWS = (1, 2, 3, 4, 6, 16)
 _ONE_THREAD = 2**18  # multiplications that stay on one thread
+_FEW_CELLS = 128
 _START = 0.3  # weight of a start's row, in weights of a cell
 
 
@@ -197,10 +198,15 @@ def weighted_identity(
     tried besides the usual ones.
     """
     candidates = chain(starts, usual_starts(sizes or (gram.size,)))
-    value, rows = race(TotalVariance(gram), candidates, gram.size)
+    value, rows = race(TotalVariance(quick(gram)), candidates, gram.size)
     if value > gram.trace() * (1 - 1e-9):
         rows = rows[:0]
     return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])
+
+
+def quick(gram: Gram) -> Gram:
+    """The same matrix: as numbers on few cells, where structure costs more than it saves."""
+    return DenseGram(gram.dense()) if gram.size <= _FEW_CELLS else gram
 
 
 def race(
