@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
 # Numerical kernels are small in tests; two BLAS threads in two workers only fight each other.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Tests of one file share the plans they make: apart, each worker would make them anew.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo docs tools test test-slow format check clean help
 
@@ -35,10 +37,10 @@ tools: ## a browser, a database and node for some tests, where they may be insta
 	  apt-get update -qq && apt-get install -y -qq --no-install-recommends $(TOOLS) || true; fi
 
 test: check tools ## every check, then the tests (minutes)
-	$(TEST_ENV) $(BIN)/pytest -n 2
+	$(TEST_ENV) $(BIN)/pytest -n 2 $(BY_FILE)
 
 test-slow: $(INSTALLED) ## the long statistical grids and large sizes (tens of minutes)
-	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow
+	$(TEST_ENV) $(BIN)/pytest -n 2 $(BY_FILE) -m slow
 
 docs: $(INSTALLED) ## the documentation as a site in build/site; warnings are errors
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'

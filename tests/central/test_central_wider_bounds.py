@@ -24,6 +24,9 @@ BUDGETS = {
     "pure": [{"epsilon": 1.0}, {"epsilon": 0.25}, {"epsilon": 4.0}],
     "other": [{"rho": 0.05}, {"epsilon": 1.0, "delta": 1e-6}, {"epsilon": 1.0, "delta": 0.5}],
 }
+SAMPLE = TEXTS[::3]
+"""Programs for pairs of cells take a second a budget: all texts are among the slow tests."""
+
 EVERY = {BoundClass.ANY_NOISE, BoundClass.ANY_MECHANISM}
 
 
@@ -57,10 +60,16 @@ def test_no_gaussian_plan_is_below_a_wider_bound(text: str, neighbours: str) -> 
     check(text, neighbours, "other", 2.0)
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("text", SAMPLE)
 @pytest.mark.parametrize("mechanism", ["auto", "laplace-strategy"])
 def test_no_pure_plan_is_below_a_wider_bound(text: str, mechanism: str) -> None:
     check(text, "add-remove", "pure", 2.0, mechanism)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_laplace_strategy_is_below_a_wider_bound(text: str) -> None:
+    check(text, "add-remove", "pure", 2.0, "laplace-strategy")
 
 
 @pytest.mark.slow
