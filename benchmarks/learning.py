@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 import noisewright as nw
-from noisewright.learn.protocols import Contest, Elimination, Runs, moss_index
+from noisewright.learn.protocols import Bandit, Contest, Elimination, Runs
 from noisewright.learn.selection import needs
+from noisewright.learn.simulated_selection import arm_of_round, ended
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from learn.simulated_people import decided, labelled, losses
@@ -189,37 +190,6 @@ def barely_wrong(spread: np.ndarray, table: np.ndarray, concept: np.ndarray) -> 
     return labelled(spread, concept, high)
 
 
-def bandit_misses(
-    contest: Contest, means: np.ndarray, rounds: int, rng: np.random.Generator
-) -> float:
-    """Share of the rounds of one bandit with an arm more than α from the best.
-
-    It is the chance that the arm of a random round misses. Indices of arms that are not asked stay
-    as they are, so an arm is asked in bursts, until its own index falls below the next one.
-    """
-    chances = (1 - contest.slope) / 2 + contest.slope * means
-    bad = means < means.max() - contest.alpha
-    arms = len(means)
-    ones, asked = (rng.random(arms) < chances).astype(np.int64), np.ones(arms, dtype=np.int64)
-    index = moss_index(ones, asked, rounds)
-    done, missed, burst = arms, int(bad.sum()), 16
-    while done < rounds:
-        arm = int(np.argmax(index))
-        index[arm] = -np.inf
-        rival = float(index.max())
-        size = min(burst, rounds - done)
-        pulled = asked[arm] + np.arange(1, size + 1)
-        won = ones[arm] + np.cumsum(rng.random(size) < chances[arm])
-        bonus = np.sqrt(np.maximum(np.log(rounds / (arms * pulled)), 0.0) / pulled)
-        own = won / pulled + bonus
-        below = np.flatnonzero(own < rival)
-        taken = int(below[0]) + 1 if len(below) else size
-        burst = min(2**18, 2 * size) if taken == size else max(16, 2 * taken)
-        asked[arm], ones[arm], index[arm] = pulled[taken - 1], won[taken - 1], own[taken - 1]
-        done, missed = done + taken, missed + taken * bool(bad[arm])
-    return missed / rounds
-
-
 def selection() -> None:
     contest = Contest(200, 1.0, ALPHA, BETA)
     proved, runs = needs(contest), Runs.best(contest)
@@ -244,11 +214,37 @@ def selection() -> None:
         "elimination": least_elimination(contest, one, rng),
     }
     print(f"fewest people with at most β failures on one good arm, simulated: {least}")
-    for label, means in (("one good", one), ("all equal", np.full(200, 0.5))):
-        for rounds in (600_000, 3_000_000, 6_000_000, 12_000_000, runs.rounds):
-            count = 1 if rounds == runs.rounds else 4
-            shares = [bandit_misses(contest, means, rounds, rng) for _ in range(count)]
-            print(f"bandit, a run of {rounds:,}, {label}: misses {np.mean(shares):.4f}", flush=True)
+    bandit = nw.learn.select(200, PRIVACY, alpha=ALPHA, beta=BETA, protocol="bandit")
+    for rounds in (600_000, 3_000_000, 6_000_000, 12_000_000, runs.rounds):
+        missed = np.mean([missed_by_run(contest, one, rounds, rng) for _ in range(RUNS)])
+        print(f"bandit, a run of {rounds:,}, one good: misses {missed:.3f}", flush=True)
+    people, missed = nw.learn.simulated(bandit, one, RUNS, rng)
+    print(f"bandit, whole, one good: {people:,.0f} people, {missed:.3f} of {RUNS} runs", flush=True)
+    least_bandit(contest, one, rng)
+
+
+def missed_by_run(
+    contest: Contest, means: np.ndarray, rounds: int, rng: np.random.Generator
+) -> bool:
+    """Whether the arm of a random round of one run is further than α from the best."""
+    chances = (1 - contest.slope) / 2 + contest.slope * means
+    arm = arm_of_round(chances, rounds, int(rng.integers(rounds)), rng)
+    return bool(means[arm] < means.max() - contest.alpha)
+
+
+def least_bandit(contest: Contest, means: np.ndarray, rng: np.random.Generator) -> None:
+    """Whole protocols with fewer people than is proven: what they miss in simulation."""
+    for count in (2, 3, 4):
+        for rounds in (300_000, 450_000, 600_000, 900_000):
+            each = contest.people_each(0.2 * ALPHA, 0.2 * BETA, count - 1) // 4
+            runs, missed = Runs(count, rounds, 0.8 * ALPHA, each), 0
+            for _ in range(RUNS):
+                state = Bandit(contest, rng.integers(rounds, size=count).tolist(), runs)
+                ended(state, means, rng)
+                missed += bool(means[state.choice] < means.max() - ALPHA)
+            print(
+                f"bandit, {count} runs of {rounds:,}, {runs.people:,} people: {missed / RUNS:.3f}"
+            )
 
 
 def least_alike(contest: Contest, means: np.ndarray, rng: np.random.Generator) -> int:

@@ -22,7 +22,7 @@ import noisewright as nw
 
 WORKLOADS = "identity:64", "prefix:64", "ranges:32", "marginals:2^6:3"
 VARIANCES = 0.1, 0.01, 0.001
-RUNS = 12
+RUNS = 60
 
 
 def tables(size: int, people: int) -> list[np.ndarray]:

@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 
 import noisewright as nw
 from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError
+from noisewright.local.bounds import telling
 from noisewright.local.bounds.hard_instances import HardInstance
 
 SIGNS = np.where(np.tril(np.ones((4, 4))) > 0, 1.0, -1.0)
@@ -23,13 +24,14 @@ LABELLED = [nw.local.hard_refutation, nw.local.hard_learning, nw.local.hard_real
 def most_told(instance: HardInstance) -> float:
     """The most that one report tells: a linear program over all two-valued rows of chances.
 
-    Σ_S μ_S E_V (v_S·M_V)²/(v_S·b_V), b the second family, subject to Σ_S μ_S v_S = 1: the average
-    χ² divergence, above Kullback and Leibler's.
+    Σ_S μ_S E_V (v_S·M_V)²/min(v_S·a_V, v_S·b_V), a and b the families, subject to Σ_S μ_S v_S = 1:
+    convex and homogeneous in a row, so that two-valued rows suffice.
     """
-    moved, base = instance.first - instance.second, instance.second
+    moved = instance.first - instance.second
     cells = moved.shape[1]
     rows = 1 + math.expm1(instance.epsilon) * np.array(list(product((0, 1), repeat=cells)))
-    gains = ((rows @ moved.T) ** 2 / (rows @ base.T)) @ instance.weights
+    chances = np.minimum(rows @ instance.first.T, rows @ instance.second.T)
+    gains = ((rows @ moved.T) ** 2 / chances) @ instance.weights
     answer = linprog(-gains, A_eq=rows.T, b_eq=np.ones(cells), bounds=(0, None), method="highs")
     assert answer.success
     return float(-answer.fun)
@@ -55,11 +57,10 @@ def test_no_report_tells_more_of_labels_than_certified(task: Callable[..., HardI
 
 @pytest.mark.parametrize("text", QUERIES[:2])
 def test_planted_bugs_are_caught(text: str) -> None:
-    """A forgotten factor two in M, and weights that are not those that d was found for."""
+    """A forgotten factor two in M, and weights that are not those that κ was found for."""
     instance = nw.local.hard_instance(text, 0.05, epsilon=0.2)
-    half = (instance.first + instance.second) / 2
     # κ of halved differences, claimed of whole ones.
-    forgotten = replace(instance, second=half, diagonal=instance.diagonal / 4)
+    forgotten = replace(instance, second=(instance.first + instance.second) / 2)
     assert most_told(instance) > forgotten.information * 1.05
     # No reweighting: all weight on one row, with the κ that was found for many.
     one = np.zeros(len(instance.weights))
@@ -69,6 +70,50 @@ def test_planted_bugs_are_caught(text: str) -> None:
     # The certificate itself notices: its κ is worked out again from the weights that it has.
     assert unweighted.kappa > 1.5 * instance.kappa
     assert most_told(unweighted) <= unweighted.information * (1 + 1e-9)
+
+
+def test_the_constant_of_a_reference_is_for_pairs_that_share_it() -> None:
+    """Pairs whose rest is their own tell more than it says, and are not said to share anything."""
+    near = nw.local.hard_instance("prefix:6", 0.05, epsilon=3.0)
+    assert near.information == pytest.approx(
+        telling.reference_constant(3.0) * near.kappa / near.shares.min(), rel=1e-6
+    )
+    one = np.maximum(near.first - near.second, 0.0)
+    one /= one.sum(axis=1, keepdims=True)
+    own = replace(near, first=one, second=one - near.first + near.second)
+    assert own.kappa == pytest.approx(near.kappa)
+    assert own.information == telling.pair_constant(3.0) * own.kappa
+    assert most_told(own) > telling.reference_constant(3.0) * own.kappa * 1.05
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_no_reports_tell_families_apart_more_often_than_certified(epsilon: float) -> None:
+    """True less false alarms of the best test that is told v, exactly, over all pairs of reports.
+
+    Random two-valued strategies of two people each, which need not be alike.
+    """
+    instance = nw.local.hard_instance("prefix:5", 0.05, epsilon=epsilon)
+    rng, cells = np.random.default_rng(3), 5
+    rows = 1 + math.expm1(epsilon) * np.array(list(product((0, 1), repeat=cells)))
+    best = 0.0
+    for _ in range(40):
+        strategies = [two_valued(rows, rng) for _ in range(2)]
+        first, second = (
+            np.einsum("ov,pv->vop", *(q @ family.T for q in strategies))
+            for family in (instance.first, instance.second)
+        )
+        told = np.abs(first - second).sum(axis=(1, 2)) / 2
+        best = max(best, float(instance.weights @ told))
+    assert 0.3 * instance.advantage(2) < best <= instance.advantage(2)
+
+
+def two_valued(rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A strategy that is best for random prices of rows: a corner of all two-valued ones."""
+    answer = linprog(
+        rng.standard_exponential(len(rows)), A_eq=rows.T, b_eq=np.ones(rows.shape[1]),
+        bounds=(0, None), method="highs",
+    )  # fmt: skip
+    return np.asarray(answer.x[:, None] * rows)
 
 
 def test_families_are_what_each_task_says() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
+from noisewright.local.bounds.hard_instances import HardInstance
 from noisewright.local.bounds.known_people import threshold_kappa
 
 C = math.expm1(1) ** 2 / 4
@@ -77,20 +78,38 @@ def test_selection_is_told_as_if_by_coins() -> None:
     assert people[0] <= min(proved.values())
 
 
+def threshold_pairs(points: int, reach: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """A share 2α left or right of every threshold with `reach` points on both sides."""
+    weights = 1 / (np.arange(1, reach + 1) - 0.5)
+    weights /= weights.sum()
+    places = range(reach, points - reach + 1)
+    left, right = np.zeros((2, len(places), points))
+    for v, at in enumerate(places):
+        left[v, at - reach : at], right[v, at : at + reach] = weights[::-1], weights
+    return 2 * alpha * left, 2 * alpha * right
+
+
 @pytest.mark.parametrize(("points", "reach"), [(9, 1), (24, 5), (40, 12), (40, 20)])
 def test_thresholds_written_out(points: int, reach: int) -> None:
     """Every threshold with `reach` points on both sides; families differ by 2α in its answer."""
-    alpha, rows = 0.05, []
-    weights = 1 / (np.arange(1, reach + 1) - 0.5)
-    weights /= weights.sum()
-    for at in range(reach, points - reach + 1):
-        left, right = np.zeros(points), np.zeros(points)
-        left[at - reach : at], right[at : at + reach] = weights[::-1], weights
-        rows.append(2 * alpha * (left - right))
-        assert rows[-1][:at].sum() == pytest.approx(2 * alpha)
-    exact = kappa(np.array(rows))
+    alpha = 0.05
+    left, right = threshold_pairs(points, reach, alpha)
+    for at, row in enumerate(left - right, start=reach):
+        assert row[:at].sum() == pytest.approx(2 * alpha)
+    exact = kappa(left - right)
     assert exact <= threshold_kappa(points, reach, alpha)
-    assert most_told(np.array(rows)) <= threshold_kappa(points, reach, alpha)
+    assert most_told(left - right) <= threshold_kappa(points, reach, alpha)
+
+
+def test_people_for_thresholds_are_proved_by_pairs_written_out() -> None:
+    points, alpha = 24, 0.05
+    rest = (1 - 2 * alpha) / points
+    proved = [
+        telling_people(*(rest + side for side in threshold_pairs(points, reach, alpha)))
+        for reach in range(1, points // 2 + 1)
+    ]
+    closed = nw.local.threshold_people(points, alpha)
+    assert 0.5 * max(proved) < closed <= max(proved)
 
 
 def test_thresholds_are_below_what_plans_need_and_grow_with_the_logarithm() -> None:
@@ -103,7 +122,7 @@ def test_thresholds_are_below_what_plans_need_and_grow_with_the_logarithm() -> N
 @pytest.mark.parametrize(("attributes", "ways"), [(4, 2), (5, 3)])
 def test_marginals_written_out(attributes: int, ways: int) -> None:
     """The witness over matches, spread over rows and cells: its families prove the same."""
-    alpha, best = 0.05, math.inf
+    alpha, best = 0.05, 0
     cells = np.array(list(product((0, 1), repeat=attributes)))
     matches = np.array(
         [
@@ -122,11 +141,19 @@ def test_marginals_written_out(attributes: int, ways: int) -> None:
         gaps = np.abs(((first - away) * (matches == ways)).sum(axis=1))
         assert np.ptp(gaps) < 1e-9
         if gaps[0] > 2 * alpha:
-            best = min(best, kappa(2 * alpha / gaps[0] * (first - away)))
-    needed = 0.9 * math.log(19)
-    assert nw.local.marginal_people(attributes, ways, alpha) == pytest.approx(
-        needed / (C * best), rel=1e-3, abs=1
-    )
+            share, even = 2 * alpha / gaps[0], np.full(first.shape, 1 / len(cells))
+            best = max(
+                best, telling_people(*((1 - share) * even + share * f for f in (first, away)))
+            )
+    closed = nw.local.marginal_people(attributes, ways, alpha)
+    assert closed == pytest.approx(best, rel=1e-3, abs=1)
+
+
+def telling_people(first: np.ndarray, second: np.ndarray) -> int:
+    """What pairs prove that are written out: all alike, in even shares of all cells."""
+    count, cells = first.shape
+    weights, even = np.full(count, 1 / count), np.full(cells, 1 / cells)
+    return HardInstance(first, second, weights, even, 1.0, 0.05, "", np.arange(count)).people
 
 
 def test_a_hundred_attributes_need_so_many_people_and_bad_input_is_refused() -> None:

@@ -107,3 +107,19 @@ def test_the_command_says_how_many_people() -> None:
 def test_goals_that_are_none_are_refused(name: str, settings: dict[str, float]) -> None:
     with pytest.raises(InvalidParameter, match=f"{name}="):
         nw.plan("prefix:4", PRIVACY, model="local", **settings)
+
+
+def test_a_strategy_that_comes_with_a_proof_must_need_fewer_people(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a proof finds is of less variance; the goal is another, and its plan keeps its bias."""
+    from noisewright.local.histogram.sets import RandomizedResponse
+    from noisewright.local.optimise import proving
+
+    settings = {"model": "local", "error": "max", "max_error": 0.2, "effort": "low"}
+    before = nw.plan("prefix:8", PRIVACY, **settings)
+    worse = RandomizedResponse(8, 1.0)
+    monkeypatch.setattr(proving, "proven", lambda *_, **__: (worse, None))
+    after = nw.plan("prefix:8", PRIVACY, **settings)
+    assert after.people_for_max_error() == before.people_for_max_error()
+    assert after.mechanism == before.mechanism

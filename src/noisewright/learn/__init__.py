@@ -20,7 +20,8 @@ from noisewright.learn.oracle import Oracle, Question, Respondents
 from noisewright.learn.outcomes import Learned, Outcome, Refutation
 from noisewright.learn.query_dimension import QueryDimension, sq_dimension
 from noisewright.learn.realizable import eta
-from noisewright.learn.selection import Selected, Selection, select, simulated
+from noisewright.learn.selection import Selected, Selection, select
+from noisewright.learn.simulated_selection import simulated
 from noisewright.learn.statistical import statistical_queries
 
 __all__ = [

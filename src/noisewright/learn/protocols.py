@@ -253,7 +253,7 @@ class Bandit(Protocol):
         if len(picked) != self.runs.count or not all(0 <= t < self.runs.rounds for t in picked):
             rule = f"must be {self.runs.count} rounds below {self.runs.rounds}"
             raise InvalidParameter("picked", len(picked), rule)
-        self._picked, self.candidates, self._round = picked, list[int](), 0
+        self.picked, self.candidates, self._round = picked, list[int](), 0
         self._compared = False
 
     @property
@@ -271,14 +271,14 @@ class Bandit(Protocol):
         """The arm with the largest index, each tried once first."""
         if self._round < len(self.asked):
             return self._round
-        return int(np.argmax(moss_index(self.ones, self.asked, self.runs.rounds)))
+        return int(np.argmax(moss_index(self.ones, self.asked, self.runs.rounds / len(self.asked))))
 
     def learn(self, block: Block, ones: IntArray) -> None:
         super().learn(block, ones)
         if len(self.candidates) == self.runs.count:
             self._compared = True
             return
-        if self._round == self._picked[len(self.candidates)]:
+        if self._round == self.picked[len(self.candidates)]:
             self._arm = int(block.coordinates[0])
         self._round += 1
         if self._round == self.runs.rounds:
@@ -295,8 +295,7 @@ class Bandit(Protocol):
         return self.contest.alpha if self.block() is None else inf
 
 
-def moss_index(ones: IntArray, asked: IntArray, horizon: int) -> FloatArray:
-    """Mean and √(max(log(n/(d·T)), 0)/T): arms along the last axis."""
-    arms = asked.shape[-1]
-    bonus = np.maximum(np.log(horizon / (arms * asked)), 0.0)
+def moss_index(ones: IntArray, asked: IntArray, share: float) -> FloatArray:
+    """Mean and √(max(log(share/T), 0)/T), where the share is that of an arm of all rounds."""
+    bonus = np.maximum(np.log(share / asked), 0.0)
     return np.asarray(ones / asked + np.sqrt(bonus / asked))

@@ -65,7 +65,7 @@ class Selection(Shown):
 
     def __init__(self, contest: Contest, protocol: str, picked: list[int] | None = None) -> None:
         self.contest, self.protocol = contest, protocol
-        self._state = _state(contest, protocol, picked)
+        self._state = begun(contest, protocol, picked)
         self._parts: list[BoolArray] = []
         self._begin()
 
@@ -213,7 +213,7 @@ class Selection(Shown):
             alpha=self.contest.alpha,
             beta=self.contest.beta,
             protocol=self.protocol,
-            picked=self._state._picked if isinstance(self._state, Bandit) else [],
+            picked=self._state.picked if isinstance(self._state, Bandit) else [],
             answers=len(bits),
         )
         container.write(path, header, {"bits": np.packbits(bits)})
@@ -243,7 +243,8 @@ class SelectionFile(Header, frozen=True, tag="selection"):
         return selection
 
 
-def _state(contest: Contest, protocol: str, picked: list[int] | None) -> Protocol:
+def begun(contest: Contest, protocol: str, picked: list[int] | None = None) -> Protocol:
+    """A protocol that has asked nobody; the rounds that a bandit returns are drawn unless given."""
     if protocol == "bandit":
         runs = Runs.best(contest)
         drawn = [uniform_below(runs.rounds) for _ in range(runs.count)]
@@ -285,25 +286,3 @@ def select(
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, "is no way to select", ("auto", *PROTOCOLS))
     return Selection(contest, protocol)
-
-
-def simulated(
-    selection: Selection, means: npt.ArrayLike, runs: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Mean number of people asked, and share of runs that miss, where the means are these.
-
-    For protocols that ask in blocks; nothing is proven by it.
-    """
-    truth = np.asarray(means, dtype=np.float64)
-    contest = selection.contest
-    if truth.shape != (contest.coordinates,) or truth.min() < 0 or truth.max() > 1:
-        raise InvalidParameter("means", truth.shape, f"must be {contest.coordinates} shares")
-    chances = (1 - contest.slope) / 2 + contest.slope * truth
-    people, missed = 0, 0
-    for _ in range(runs):
-        state = _state(contest, selection.protocol, None)
-        while (block := state.block()) is not None:
-            state.learn(block, rng.binomial(block.repeats, chances[block.coordinates]))
-            people += block.people
-        missed += bool(truth[state.choice] < truth.max() - contest.alpha)
-    return people / runs, missed / runs

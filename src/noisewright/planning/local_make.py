@@ -135,5 +135,12 @@ def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
         strategy, proof = proven(plan.workload, strategy, floor, effort, target, left, told)
         kept.save(strategy if strategy is not plan.strategy else None, proof)
     if strategy is not plan.strategy:
-        plan = replace(plan, strategy=strategy, mechanism="optimised")
+        plan = _fewer(plan, replace(plan, strategy=strategy, mechanism="optimised", targets=None))
     return replace(plan, proof=proof, seconds=time.perf_counter() - began)
+
+
+def _fewer(plan: LocalPlan, other: LocalPlan) -> LocalPlan:
+    """The other plan, unless it takes more people for a largest error that is the goal."""
+    if plan.goal is None:
+        return other
+    return min(other, plan, key=LocalPlan.people_for_max_error)

@@ -1,16 +1,15 @@
 """People without whom no protocol does a known task, with explicit constants: closed forms.
 
-One report of ε-LDP tells at most c·κ, c = (e^ε − 1)²/4, where κ is any Σd with
-Mᵀ Diag(π) M ⪯ Diag(d) and M_v the differences of the distributions (see `hard_instances`). Naming
-which of K equally likely ones is the truth: non-interactive protocols by Fano's inequality, since
-the mutual information adds up over people [001, L4]; it does not where what is asked follows from
-earlier reports. There the divergence from one common reference does [001, L3]: the right answer is
-given by chance in 1/K, and more often by √(N c κ/2) at most (Pinsker).
+What one ε-LDP report tells is bounded in `telling` by κ, where Mᵀ Diag(π) M ⪯ κ·Diag(ν) and M_v are
+the differences of the distributions. All families here are a share 1 − t of one reference, uniform
+over cells, and differ in the rest: c = sinh²(ε/2) times κ/(1 − t). Thresholds and tables are told
+apart pair by pair as there.
 
-Parities and coordinates have one reference, uniform over cells, and a uniform d: a report of mean m
-under it is moved by at most κ m(1 − m) in the square, over 1 + (e^ε − 1)m, so that c may be
-(e^ε − 1)²/(4e^ε) there; over 1 − t where the divergence is from the families, which hold at least a
-share 1 − t of the reference.
+Naming which of K equally likely ones is the truth: non-interactive protocols by Fano's inequality,
+since the mutual information adds up over people [001, L4]; it does not where what is asked follows
+from earlier reports. There the divergence from one common reference does [001, L3]: the right
+answer is given by chance in 1/K, and more often by √(N c κ/2) at most (Pinsker). Mutual information
+is at most the mean divergence from the reference itself, which takes no 1/(1 − t).
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import Literal
 import numpy as np
 
 from noisewright.errors import InvalidParameter, unknown_name
+from noisewright.local.bounds import telling
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.norm.marginal_norm import marginal_norm
 
@@ -72,25 +72,27 @@ def _naming(
     known = ("non-interactive", "sequential")
     if protocols not in known:
         raise unknown_name("protocols", protocols, "is no class of protocols", known)
-    # In units of (e^ε − 1)²/4, which `_people` divides by.
-    share = min(1.0, math.exp(-epsilon) / (1 - tilt)) if tilt < 1 else 1.0
-    needed = 2 * max(0.0, 1 - beta - 1 / count) ** 2 / share
+    lucky = 2 * max(0.0, 1 - beta - 1 / count) ** 2
+    needed = lucky / _information(kappa, tilt, epsilon)
     if protocols == "non-interactive":
         fano = (1 - beta) * math.log(count) - math.log(2)
-        needed = max(needed, fano * math.exp(epsilon))
-    return _people(needed, kappa, epsilon)
+        needed = max(needed, fano / (telling.reference_constant(epsilon) * kappa))
+    return max(1, math.ceil(needed * (1 - 1e-12)))
 
 
-def _people(needed: float, kappa: float, epsilon: float) -> int:
-    information = math.expm1(epsilon) ** 2 / 4 * kappa
-    return max(1, math.ceil(needed / information * (1 - 1e-12)))
+def _information(kappa: float, tilt: float, epsilon: float) -> float:
+    """Of a report, where families are a share 1 − tilt of a uniform reference, and the rest."""
+    free = telling.pair_constant(epsilon) * kappa
+    if tilt >= 1:
+        return free
+    return min(free, telling.reference_constant(epsilon) * kappa / (1 - tilt))
 
 
 def threshold_people(points: int, alpha: float, *, epsilon: float = 1.0, beta: float = 0.05) -> int:
     """People without whom no non-interactive protocol answers all thresholds within α.
 
-    About a threshold that may be any with m points on both sides, chances ∝ 1/(k − ½) at distance
-    k ≤ m on the left, or a share 2α of them on the right. Differences are a Toeplitz matrix whose
+    About a threshold that may be any with m points on both sides, a share 2α of chances ∝ 1/(k − ½)
+    at distance k ≤ m on the left, or on the right. Differences are a Toeplitz matrix whose
     symbol is at most F = 4Σ sin((2k − 1)π/2m)/(2k − 1), so that κ = n/(n − 2m + 1)·(2αF/H)² with
     H = Σ 1/(k − ½): people grow with log²(points)/α².
     """
@@ -99,7 +101,7 @@ def threshold_people(points: int, alpha: float, *, epsilon: float = 1.0, beta: f
         raise InvalidParameter("points", points, "must be two or more")
     reach = {max(1, int(points * share)) for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4)}
     kappa = min(threshold_kappa(points, m, alpha) for m in reach | {1, points // 2})
-    return _people(_telling(beta), kappa, epsilon)
+    return _telling(kappa, 2 * alpha, epsilon, beta)
 
 
 def threshold_kappa(points: int, reach: int, alpha: float) -> float:
@@ -125,32 +127,36 @@ def marginal_people(
     rows alike, where the families of a row are the positive and the negative part of its witness.
     """
     _check(alpha, epsilon, beta, most=0.5)
-    kappas = [_marginal_kappa(attributes, ways, values, alpha, m * alpha) for m in _MULTIPLES]
-    if not min(kappas) < math.inf:
+    families = [_marginals(attributes, ways, values, alpha, m * alpha) for m in _MULTIPLES]
+    people = [_telling(*family, epsilon, beta) for family in families if family is not None]
+    if not people:
         raise InvalidParameter("alpha", alpha, "is too large for anything to be proved")
-    return _people(_telling(beta), min(kappas), epsilon)
+    return max(people)
 
 
-def _marginal_kappa(
+def _marginals(
     attributes: int, ways: int, values: int, alpha: float, entrywise: float
-) -> float:
+) -> tuple[float, float] | None:
+    """κ and the share in which families differ; None where they differ by less than 2α."""
     norm = marginal_norm(attributes, ways, entrywise, values=values, shift=True)
     (orbit,), (y,) = norm.orbits, norm.certificate.weights
     if not y.any():
-        return math.inf
+        return None
     y = y.copy()
     y[int(np.abs(y).argmax())] -= math.fsum(y)  # families have as many people on both sides
     gain = abs(float(y @ orbit.target))
-    if gain <= alpha * float(np.abs(y).sum()) * (1 + 1e-9):
-        return math.inf  # the families differ by less than 2α in their own answer
+    share = alpha * float(np.abs(y).sum()) * (1 + 1e-9) / max(gain, 1e-300)
+    if share >= 1:
+        return None
     images = orbit.kernel.T @ y
     sizes = np.abs(images[orbit.costly]) / orbit.scales[orbit.costly]
-    return (2 * alpha * float(sizes.max()) / gain * (1 + 1e-9)) ** 2
+    return (2 * alpha * float(sizes.max()) / gain * (1 + 1e-9)) ** 2, share
 
 
-def _telling(beta: float) -> float:
-    """What two families told apart with errors of at most β both ways take."""
-    return (1 - 2 * beta) * math.log((1 - beta) / beta)
+def _telling(kappa: float, tilt: float, epsilon: float, beta: float) -> int:
+    """People who tell two families apart with errors of at most β both ways."""
+    information = _information(kappa, tilt, epsilon)
+    return telling.people_to_tell(information, tilt, epsilon, beta)
 
 
 def _check(alpha: float, epsilon: float, beta: float, most: float) -> None:
