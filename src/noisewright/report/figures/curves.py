@@ -126,7 +126,7 @@ def curve(
     return Curve(
         title=title,
         horizontal=horizontal,
-        unit=f"{unit}, on a scale of its own" if own_scale else unit,
+        unit=f"{unit}, own scale" if own_scale else unit,
         line=_path(scale, drawn.places, drawn.answers),
         band=_area(scale, drawn.places, drawn.all),
         inner=_area(scale, drawn.places, drawn.each),
