@@ -9,7 +9,6 @@ from math import prod
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from noisewright.central.blocks.block import is_identity
 from noisewright.central.blocks.block_mechanism import BlockMechanism, StoredBlocks
@@ -159,6 +158,8 @@ class CarryMechanism:
     @cached_property
     def inverse(self) -> FloatArray | None:
         """From rows to cells by generalised least squares; None where rows are the cells."""
+        from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
         (block,) = self.measured.strategy.blocks
         if all(is_identity(factor) for factor in block.factors):
             return None

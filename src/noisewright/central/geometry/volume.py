@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from math import comb, exp, lgamma, log, pi, sqrt
 
 import numpy as np
-from scipy.linalg import qr
-from scipy.optimize import linprog
 
 from noisewright.central.problem import CentralProblem
 from noisewright.workload.base import FloatArray
@@ -75,6 +73,8 @@ def body_columns(matrix: FloatArray, replaced: bool) -> tuple[FloatArray, FloatA
 
 def corner_radius(columns: FloatArray, replaced: bool) -> float:
     """The radius of a ball of the volume that a few far columns span, with each other or zero."""
+    from scipy.linalg import qr  # half a second that most plans do without
+
     if replaced:
         columns = columns - columns[np.argmax((columns**2).sum(axis=1))]
     d = columns.shape[1]
@@ -108,6 +108,8 @@ def sampled_radius(columns: FloatArray, replaced: bool, basis: FloatArray) -> fl
 
 def reach_along(columns: FloatArray, way: FloatArray, replaced: bool) -> float:
     """How far the body reaches this way: 1 over the fewest people who are moved by a unit of it."""
+    from scipy.optimize import linprog
+
     n = len(columns)
     moved, cost = np.hstack([columns.T, -columns.T]), np.ones(2 * n)
     target = way
