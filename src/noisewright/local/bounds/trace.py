@@ -24,6 +24,7 @@ from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
 from noisewright.local.bounds.delsarte import SchemeBound, scheme_of
+from noisewright.local.bounds.interval_search import best_claim, merged
 from noisewright.local.bounds.rearrangement import OrderedBound
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
@@ -35,10 +36,12 @@ MARGIN = 2.0**-40
 """Share of the numbers in a bound by which it is rounded down: their own rounding, on up to 4096
 cells, is below a quarter of it."""
 
-_PRIOR_CELLS = 1024  # up to here a step of the search for the best prior takes under a second
+_PRIOR_CELLS = 2048  # up to here stating the bound for one prior takes some seconds
 _PRIOR_SECONDS = 4.0
+_MERGED_FROM = 512  # cells beyond which a prior is looked for over runs of them
+_ORDERED_CELLS = 64
+_INTERVAL_CELLS = 1024  # from there to here cells as intervals prove more, in less time
 _EVEN_CELLS = 128  # beyond it no prior is tried where cells are alike: the even one is best
-_ORDERED_CELLS = 256
 _LEAST_EPSILON = 1.5  # below this the trace bound leaves falling kernels nothing to gain
 _LEAST_SHARE = 1e-12
 _ASCENT_STEPS = 40
@@ -164,11 +167,23 @@ def prior_variance(gram: Gram, epsilon: float, prior: FloatArray) -> float:
 def optimised_prior(workload: Workload, epsilon: float) -> tuple[LowerBound, FloatArray]:
     """The largest bound found over distributions, by multiplicative ascent, and where it is.
 
-    Any distribution gives a valid bound, so stopping early costs tightness, never truth.
+    Any distribution gives a valid bound, so stopping early costs tightness, never truth. Large
+    domains get the best distribution over runs of neighbours, spread evenly within each.
     """
     m = table_gram(workload).dense()
     prior = np.full(workload.size, 1.0 / workload.size)
-    value, gradient = _prior_value(m, prior, check_epsilon(epsilon))
+    if workload.size <= _MERGED_FROM:
+        prior = _ascended(m, prior, check_epsilon(epsilon))
+    else:
+        few, coarse, runs = merged(m, prior, _MERGED_FROM // 2)
+        coarse = _ascended(few, coarse, check_epsilon(epsilon))
+        prior = (coarse / np.bincount(runs))[runs]
+    return prior_bound(workload, epsilon, prior), prior
+
+
+def _ascended(m: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
+    """Uphill from a distribution."""
+    value, gradient = _prior_value(m, prior, epsilon)
     step, began = 1.0, time.thread_time()  # a busy machine finds no less
     for _ in range(_ASCENT_STEPS):
         if time.thread_time() - began > _PRIOR_SECONDS:
@@ -182,7 +197,22 @@ def optimised_prior(workload: Workload, epsilon: float) -> tuple[LowerBound, Flo
             step /= 3.0
             if step < 1e-4:
                 break
-    return prior_bound(workload, epsilon, prior), prior
+    return prior
+
+
+@lru_cache(maxsize=4)
+def interval_bound(workload: Workload, epsilon: float) -> LowerBound:
+    """The bound for ordered cells as intervals, from the best of two priors on."""
+    m = table_gram(workload).dense()
+    unit = float(m.trace()) or 1.0
+    claim = best_claim(m / unit, epsilon, optimised_prior(workload, epsilon)[1])
+    return LowerBound(
+        name="order",
+        variance=unit * claim.floor(m / unit, epsilon),
+        mean_square=float(claim.prior @ workload.gram().diagonal()),
+        size=workload.size,
+        queries=workload.queries,
+    )
 
 
 def _moved(prior: FloatArray, logs: FloatArray) -> FloatArray:
@@ -225,6 +255,8 @@ def floors(workload: Workload, epsilon: float, gram: Gram) -> Iterator[LowerBoun
         unit = float(scheme.eigenvalues.max()) or 1.0  # a search sees one scale
         moment = SchemeBound(replace(scheme, eigenvalues=scheme.eigenvalues / unit), epsilon).best()
         yield off_the_total(workload, gram, unit * moment / workload.size, "tables")
+    elif _ORDERED_CELLS < workload.size <= _INTERVAL_CELLS and epsilon > _LEAST_EPSILON:
+        yield interval_bound(workload, epsilon)
     elif 2 < workload.size <= _ORDERED_CELLS and epsilon > _LEAST_EPSILON:
         m = gram.dense()
         unit = float(m.trace()) or 1.0
