@@ -123,8 +123,8 @@ def test_proofs_come_near_the_optimum(text, epsilon):
     assert least.below / 1.03 <= best.variance <= least.above * (1 + TINY)
 
 
-def near_proof(epsilon=2.0):
-    asked = workload("prefix:6")
+def near_proof(epsilon=2.0, text="prefix:6"):
+    asked = workload(text)
     proof = found(asked, epsilon)
     assert proof is not None
     gram = table_gram(asked).dense()
@@ -137,6 +137,7 @@ def without_eigenvalues(patch):
 
 def without_sizes(patch):
     patch.setattr(set_proof._Condition, "of_size", lambda *_: -1e9)
+    patch.setattr(set_proof._Condition, "listed", lambda *_: (-1e9, -1e9))
 
 
 @pytest.mark.parametrize("fault", [without_eigenvalues, without_sizes])
@@ -154,8 +155,9 @@ def test_a_fault_in_the_check_is_caught(monkeypatch, fault):
 
 
 def test_a_missing_size_costs_the_proof_and_not_the_truth():
-    proof, gram, least = near_proof()
+    proof, gram, least = near_proof(text="prefix:8")
     whole = proof.variance(gram, 2.0)
+    assert len(proof.sizes) > 1
     for size in range(len(proof.sizes)):
         keep = np.arange(len(proof.sizes)) != size
         lacking = replace(
@@ -196,7 +198,7 @@ def test_a_proof_made_for_a_symmetry_that_is_none_proves_little():
     ],
 )
 def test_what_is_no_proof_is_refused(broken):
-    proof, _, _ = near_proof()
+    proof, _, _ = near_proof(text="prefix:8")
     with pytest.raises(NoisewrightError):
         replace(proof, **{name: change(getattr(proof, name)) for name, change in broken.items()})
 
@@ -246,3 +248,29 @@ def test_a_kept_proof_is_used_again_and_a_forged_one_is_not(tmp_path):
     assert planned().summary()["certified_ratio"] >= 1 - TINY
     kept.write_bytes(kept.read_bytes()[:-9])
     assert planned().summary()["certified_ratio"] >= 1 - TINY
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3])
+def test_sets_of_few_cells_are_each_looked_at(cells):
+    """What listing them asks of prices is what the worst of them lacks."""
+    rng = np.random.default_rng(cells)
+    for n in (3, 4, 7):
+        proof, epsilon = invented(n, rng), 1.5
+        v = 1.0 + np.expm1(epsilon) * np.array(list(product((0.0, 1.0), repeat=n)))
+        v = v[(v > 1).sum(axis=1) == cells]
+        mass = v @ proof.prior
+        lacking = ((v @ proof.factor) ** 2).sum(axis=1) - (v @ proof.prices) * mass
+        by_even, by_prior = set_proof._Condition.of(proof, epsilon).listed(cells)
+        assert by_even == pytest.approx((lacking / (mass * v.mean(axis=1))).max(), rel=1e-9)
+        assert by_prior == pytest.approx((lacking / mass**2).max(), rel=1e-9)
+
+
+def test_no_set_of_more_cells_is_above_what_its_size_says():
+    rng = np.random.default_rng(5)
+    for n in (5, 8):
+        proof, epsilon = invented(n, rng), 1.0
+        v = 1.0 + np.expm1(epsilon) * np.array(list(product((0.0, 1.0), repeat=n)))
+        above = ((v @ proof.factor) ** 2).sum(axis=1) - (v @ proof.prices) * (v @ proof.prior)
+        for cells in range(4, n):
+            most = above[(v > 1).sum(axis=1) == cells].max()
+            assert set_proof._Condition.of(proof, epsilon).of_size(cells) >= most

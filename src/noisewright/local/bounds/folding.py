@@ -38,7 +38,7 @@ class Folding:
         if not h:
             return (stack,)
         near, far = stack[..., :h, :h], stack[..., :h, h : 2 * h]
-        even = np.empty((*stack.shape[:-2], h + self.alone, h + self.alone))
+        even = np.empty((*stack.shape[:-2], h + self.alone, h + self.alone), stack.dtype)
         even[..., :h, :h] = near + far
         even[..., :h, h:] = _ROOT * stack[..., :h, 2 * h :]
         even[..., h:, :h] = _ROOT * stack[..., 2 * h :, :h]
@@ -51,7 +51,7 @@ class Folding:
             return halves[0]
         (even, odd), h = halves, self.pairs
         n = 2 * h + self.alone
-        stack = np.empty((*even.shape[:-2], n, n))
+        stack = np.empty((*even.shape[:-2], n, n), even.dtype)
         near = (even[..., :h, :h] + odd) / 2
         far = (even[..., :h, :h] - odd) / 2
         stack[..., :h, :h] = stack[..., h : 2 * h, h : 2 * h] = near

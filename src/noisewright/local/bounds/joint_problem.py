@@ -20,7 +20,7 @@ from noisewright.workload.base import FloatArray
 
 _NEGLIGIBLE = 1e-4  # share of the nuclear norm that directions left out of R may hold
 _STEADY = 15  # steps with Φ fixed, while the multipliers get their first values
-_BALANCE_EVERY, _BALANCE = 10, 1.5
+_BALANCE_EVERY, _BALANCE, _MANY_CELLS = 10, 1.5, 128
 _SOLVER_STEPS, _SOLVED = 12, 1e-4
 
 
@@ -271,10 +271,14 @@ class JointProblem:
         return basis, 1.0 / (even + own[:, None] * own)
 
     def _balance(self) -> None:
-        """Keep both residuals falling at one speed."""
-        if self.primal > 3 * self.dual:
+        """Keep both residuals falling at one speed; on many cells that of conditions faster.
+
+        There it costs a proof more: prefix:12*prefix:12 at ε = 6 after 80 steps 1.037, else 1.049.
+        """
+        ahead = 0.5 if len(self.blocks.scale) >= _MANY_CELLS else 3.0
+        if self.primal > ahead * self.dual:
             factor = _BALANCE
-        elif self.dual > 3 * self.primal:
+        elif self.dual > 9.0 / ahead * self.primal:
             factor = 1 / _BALANCE
         else:
             return

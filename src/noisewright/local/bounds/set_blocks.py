@@ -18,10 +18,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from noisewright.local.bounds.folding import Folding
-from noisewright.local.strategy import IntArray
+from noisewright.local.strategy import BoolArray, IntArray
 from noisewright.workload.base import FloatArray
 
 _RELAXATION = 1.6
+_SINGLE_FROM = (
+    128  # cells: what a search needs of its multipliers are four digits, in half the time
+)
 
 
 @dataclass(eq=False)
@@ -50,7 +53,8 @@ class SetBlocks:
         self._sides = np.tensordot(self.own**2, self._shares, 1)
         self._even_weight = (self.own**4).sum()
         self.tilts = np.zeros((count, n))
-        self.excess, self.definite, self.duals = (np.zeros((count, n, n)) for _ in range(3))
+        digits = np.float32 if n >= _SINGLE_FROM else np.float64
+        self.excess, self.definite, self.duals = (np.zeros((count, n, n), digits) for _ in range(3))
 
     @classmethod
     def of(
@@ -59,9 +63,8 @@ class SetBlocks:
         """Blocks at rest."""
         return cls(np.array(sorted(sizes), dtype=np.int64), slope, scale, folding)
 
-    def beyond_singles(self) -> SetBlocks:
-        """A copy without the sets of one cell, which need no multipliers."""
-        keep = self.sizes > 1
+    def only(self, keep: BoolArray) -> SetBlocks:
+        """A copy with some of the sizes."""
         copy = SetBlocks(self.sizes[keep], self.slope, self.scale, self.folding)
         for name in ("tilts", "excess", "definite", "duals"):
             setattr(copy, name, getattr(self, name)[keep].copy())
@@ -76,7 +79,8 @@ class SetBlocks:
         for name in ("tilts", "excess", "definite", "duals"):
             known = getattr(self, name)
             part = share.reshape(-1, *[1] * (known.ndim - 1))
-            setattr(blocks, name, (1 - part) * known[low] + part * known[high])
+            mixed = (1 - part) * known[low] + part * known[high]
+            setattr(blocks, name, mixed.astype(known.dtype))
         return blocks
 
     # --- the map from Φ and its adjoint ---------------------------------------------------------
@@ -85,19 +89,23 @@ class SetBlocks:
         """A(Φ) = (aI + b·efᵀ) Φ (aI + b·feᵀ) of every size, f = 1/e."""
         e, f = self.scale, 1.0 / self.scale
         sums = phi @ f
-        a, b = self.own[:, None, None], self.shared[:, None, None]
+        digits = self.duals.dtype
+        a, b = (by_size.astype(digits)[:, None, None] for by_size in (self.own, self.shared))
         sides = np.outer(e, sums)
-        return np.asarray(
-            a * a * phi + a * b * (sides + sides.T) + b * b * float(f @ sums) * np.outer(e, e)
-        )
+        both, even = sides + sides.T, float(f @ sums) * np.outer(e, e)
+        image = a * a * phi.astype(digits)
+        image += a * b * both.astype(digits)
+        image += b * b * even.astype(digits)
+        return np.asarray(image)
 
     def adjoint(self, matrices: FloatArray) -> FloatArray:
         """Σ Aᵀ over sizes."""
         e, f, a, b = self.scale, 1.0 / self.scale, self.own, self.shared
-        sums = matrices @ e
+        sums = (matrices @ e.astype(matrices.dtype)).astype(np.float64)
         side = np.outer((a * b) @ sums, f)
         total = float((b * b) @ (sums @ e))
-        return np.asarray(np.tensordot(a * a, matrices, 1) + side + side.T + total * np.outer(f, f))
+        weighed = np.tensordot((a * a).astype(matrices.dtype), matrices, 1)
+        return np.asarray(weighed + side + side.T + total * np.outer(f, f))
 
     def normal(self, phi: FloatArray, e: FloatArray, f: FloatArray) -> FloatArray:
         """Σ AᵀA: (a²I + FgFᵀ)Φ(a²I + FgFᵀ) summed, F the columns e and f within a subspace."""
@@ -115,15 +123,15 @@ class SetBlocks:
     def _tilted(self, tilts: FloatArray) -> FloatArray:
         """B(ν)."""
         e, cells = self.scale, np.arange(len(self.scale))
-        sides = tilts[:, :, None] * e
-        both = (sides + sides.transpose(0, 2, 1)) / 2
+        sides = tilts[:, :, None].astype(self.duals.dtype) / 2 * e.astype(self.duals.dtype)
+        both = sides + sides.transpose(0, 2, 1)
         both[:, cells, cells] -= self.sizes[:, None] * tilts * e
         return np.asarray(both)
 
     def _best_tilts(self, rest: FloatArray) -> FloatArray:
         """The ν that takes most off: BᵀB is a diagonal and eeᵀ/2."""
         e, d = self.scale, self.sizes[:, None].astype(np.float64)
-        right = d * e * np.diagonal(rest, axis1=1, axis2=2) - rest @ e
+        right = d * e * np.diagonal(rest, axis1=1, axis2=2) - rest @ e.astype(rest.dtype)
         diagonal = 0.5 * float(e @ e) + (d * d - 2 * d) * e**2
         diagonal = np.where(d == 1, np.inf, diagonal)  # for single cells ν has no effect
         plain, along = right / diagonal, e / diagonal

@@ -8,13 +8,14 @@ import numpy as np
 
 from noisewright.local.bounds.joint_problem import split_phi
 from noisewright.local.bounds.set_blocks import SetBlocks
-from noisewright.local.bounds.set_proof import SetProof
+from noisewright.local.bounds.set_proof import LISTED, SetProof
 from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
 _ROOM = 3e-4  # share by which prices rise, so that most sizes have room
-_FINISHING, _LOOK_EVERY = 40, 5
+_FINISHING, _LOOK_EVERY = 100, 5
 _ADDED_SIZES, _ADDING = 24, 3
+_HALVINGS = 40
 _BATCH = 2**20  # entries of matrices looked at together
 
 
@@ -41,10 +42,10 @@ def completed(
     `order` says which cells those of Φ are, where not all in their own order.
     """
     factor, prices = split_phi(phi, prior, blocks.folding)
-    prices = _covering_singles(factor, prices, prior, blocks.slope)
+    prices = _covering(factor, prices, prior, blocks.slope)
     prices = prices + _ROOM * float(prices.sum()) / len(prior)
     phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-    settled = blocks.beyond_singles()
+    settled = blocks.only((blocks.sizes > LISTED) | (blocks.sizes == blocks.sizes.max()))
     kept = _settled(settled, phi)
     for _ in range(_ADDING):
         failing = _failing(kept, phi, prior, blocks)
@@ -60,44 +61,75 @@ def completed(
     )
 
 
-def _covering_singles(
+def _covering(
     factor: FloatArray, prices: FloatArray, prior: FloatArray, slope: float
 ) -> FloatArray:
-    """Prices raised, each for itself, until no single cell breaks the condition."""
+    """Prices raised, each for itself, until no set of up to three cells breaks the condition.
+
+    Raising λ by z brings Σz + r·Σ_{i∈S} z_i, so that z_i = (c − Σz)/(r·d) does where c is the most
+    that a set of d cells with i among them lacks. The least Σz is where both sides meet.
+    """
+    lacking = _lacking(factor, prices, prior, slope)
+
+    def raised(total: float) -> FloatArray:
+        parts = [(most - total) / (slope * d) for d, most in enumerate(lacking, 1)]
+        return np.asarray(np.maximum(np.max(parts, axis=0), 0.0))
+
+    low, high = 0.0, max(float(np.max(lacking)), 0.0)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if raised(middle).sum() > middle else (low, middle)
+    return np.asarray(prices + raised(high))
+
+
+def _lacking(
+    factor: FloatArray, prices: FloatArray, prior: FloatArray, slope: float
+) -> list[FloatArray]:
+    """For each cell, the most that a set of one, two or three cells lacks, it among them."""
     phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
     sums = phi.sum(axis=1)
-    short = slope**2 * np.diagonal(phi) + 2 * slope * sums + float(sums.sum())
-    needed = np.sort(np.maximum(short / (1 + slope * prior), 0.0))[::-1]
-    # Raising λ_i by z_i brings Σz + r·z_i; the least sum s meets Σ max(0, (needed − s)/r) = s.
-    running = np.cumsum(needed) / (slope + np.arange(1, len(needed) + 1))
-    total = float(running.max(initial=0.0))
-    raised = np.maximum(short / (1 + slope * prior) - total, 0.0) / slope
-    return np.asarray(prices + raised)
+    own, mass = slope**2 * np.diagonal(phi) + 2 * slope * sums, slope * prior
+    twice, whole = 2 * slope**2 * phi, float(sums.sum())
+    pairs, masses = own[:, None] + own + twice, mass[:, None] + mass
+    np.fill_diagonal(pairs, -np.inf)
+    threes = []
+    for i in range(len(prior)):
+        sets = pairs + (whole + own[i]) + twice[i][:, None] + twice[i]
+        sets[i] = sets[:, i] = -np.inf
+        threes.append((sets / (1 + mass[i] + masses)).max())
+    ones, twos = (whole + own) / (1 + mass), ((whole + pairs) / (1 + masses)).max(axis=1)
+    return [ones, twos, np.array(threes)]
 
 
 def _settled(blocks: SetBlocks, phi: FloatArray) -> _Kept:
     """ν and E after a number of steps with Φ fixed; sizes without fault stop moving."""
-    image = blocks.forward(phi * np.outer(blocks.scale, blocks.scale))
-    best = np.full(len(blocks.sizes), np.inf)
+    sizes, best = blocks.sizes, np.full(len(blocks.sizes), np.inf)
     tilts, excess = blocks.plain(phi)
+    scaled, moving = phi * np.outer(blocks.scale, blocks.scale), np.arange(len(sizes))
+    image = blocks.forward(scaled)
     for step in range(_FINISHING):
         left = image + blocks.settle(image)
         blocks.push(left)
-        if step % _LOOK_EVERY == _LOOK_EVERY - 1:
-            fresh_tilts, fresh_excess = blocks.plain(phi)
-            tops = blocks.folding.largest(left - blocks.definite)
-            better = tops < best
-            best[better] = tops[better]
-            tilts[better], excess[better] = fresh_tilts[better], fresh_excess[better]
-            if best.max() <= 0:
-                break
-    return _Kept(blocks.sizes, tilts, excess)
+        if step % _LOOK_EVERY < _LOOK_EVERY - 1:
+            continue
+        fresh_tilts, fresh_excess = blocks.plain(phi)
+        tops = blocks.folding.largest(left - blocks.definite)
+        better = tops < best[moving]
+        best[moving[better]] = tops[better]
+        tilts[moving[better]], excess[moving[better]] = fresh_tilts[better], fresh_excess[better]
+        faulty = best[moving] > 0
+        if not faulty.any():
+            break
+        blocks, moving, image = blocks.only(faulty), moving[faulty], image[faulty]
+    return _Kept(sizes, tilts, excess)
 
 
 def _failing(kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks) -> list[int]:
     """Sizes that need dearer prices than those looked after, the worst first, not all at once."""
     n, slope = len(prior), blocks.slope
-    sizes = np.arange(2, n)
+    sizes = np.arange(LISTED + 1, n)
+    if not len(sizes):
+        return []
     tops = np.concatenate(
         [
             _tops(kept, some, phi, blocks)
@@ -110,7 +142,7 @@ def _failing(kept: _Kept, phi: FloatArray, prior: FloatArray, blocks: SetBlocks)
     own = np.isin(sizes, kept.sizes)
     allowed = shortfall[own].max(initial=0.0)
     failing = sizes[~own & (shortfall > allowed)]
-    worst = failing[np.argsort(-shortfall[failing - 2])]
+    worst = failing[np.argsort(-shortfall[failing - LISTED - 1])]
     return [int(d) for d in worst[:: max(1, len(worst) // _ADDED_SIZES)][:_ADDED_SIZES]]
 
 

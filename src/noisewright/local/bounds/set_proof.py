@@ -6,8 +6,9 @@ The condition of `proof` is checked for all sets of d cells at once, d = 1 … n
     vᵀΦv = r²xᵀΦx + 2r·sᵀx + σ ≤ xᵀGx ≤ d·λmax(G),
     G = r²Φ + Diag(2r·s + σ/d) + (ν1ᵀ + 1νᵀ)/2 − d·Diag(ν) + E,
 
-since ‖x‖² = 1ᵀx = d, the terms in ν cancel, and xᵀEx ≥ 0. What is left above zero is paid for by
-prices: λ + κc, with c even or π, takes κ(cᵀv)(πᵀv) off.
+since ‖x‖² = 1ᵀx = d, the terms in ν cancel, and xᵀEx ≥ 0. Sets of up to three cells are looked at
+one by one instead, and need no multipliers. What is left above zero is paid for by prices: λ + κc,
+with c even or π, takes κ(cᵀv)(πᵀv) off.
 
 Nothing here is believed: E is kept as its upper triangle, Z as its factor, λmax is proved by a
 Cholesky factorization, and every rounding is counted. A proof that is wrong proves less, not more.
@@ -15,8 +16,9 @@ Cholesky factorization, and every rounding is counted. A proof that is wrong pro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import expm1
+from math import expm1, inf
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +29,8 @@ from noisewright.local.strategy import IntArray
 from noisewright.workload.base import Array, FloatArray
 
 MOST_CELLS = 256
+LISTED = 3
+"""Sets of up to so many cells are looked at one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +101,36 @@ class _Condition:
         columns: int = self.proof.factor.shape[1]
         return 2 * (self.proof.size + columns + 16) * EPS
 
-    def single(self) -> FloatArray:
-        """Of every cell by itself."""
-        r, sums, bounds = expm1(self.epsilon), self.phi.sum(axis=1), self.bound.sum(axis=1)
-        values = r * r * np.diagonal(self.phi) + 2 * r * sums + float(sums.sum())
-        sizes = r * r * np.diagonal(self.bound) + 2 * r * bounds + float(bounds.sum())
-        return np.asarray(values + self._rounding * sizes)
+    def listed(self, d: int) -> tuple[float, float]:
+        """κ that sets of d = 1, 2 or 3 cells ask for, one by one: paid evenly, and by π."""
+        by_even = by_prior = -inf
+        for values, mass in self._listed(d):
+            values /= mass
+            by_even = max(by_even, float(values.max()))
+            values /= mass
+            by_prior = max(by_prior, float(values.max()))
+        return by_even / (1 + expm1(self.epsilon) * d / self.proof.size), by_prior
+
+    def _listed(self, d: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """vᵀΦv and πᵀv of all sets of d cells; those of three by their first."""
+        n, r, prior = self.proof.size, expm1(self.epsilon), self.proof.prior
+        sums, bounds = self.phi.sum(axis=1), self.bound.sum(axis=1)
+        largest = (r * d) ** 2 * self.bound.max() + 2 * r * d * bounds.max() + bounds.sum()
+        hidden = float(sums.sum()) + self._rounding * float(largest)
+        cell, mass = r * r * np.diagonal(self.phi) + 2 * r * sums, 1 + r * prior
+        if d == 1:
+            yield hidden + cell, mass
+            return
+        pairs = hidden + cell[:, None] + cell + 2 * r * r * self.phi
+        pairs[np.diag_indices(n)] = -inf
+        masses = mass[:, None] + r * prior
+        if d == 2:
+            yield pairs, masses
+            return
+        for i in range(n - 2):
+            along = cell[i] / 2 + 2 * r * r * self.phi[i, i + 1 :]
+            later = slice(i + 1, None)
+            yield pairs[later, later] + along[:, None] + along, masses[later, later] + r * prior[i]
 
     def whole(self) -> float:
         """Of all cells together."""
@@ -129,22 +157,16 @@ class _Condition:
 def repair(proof: SetProof, epsilon: float) -> float:
     """κ: what prices must rise by, in sum, for every set to meet the condition."""
     n, r, prior = proof.size, expm1(epsilon), proof.prior
+    if n == 1:
+        return 0.0
     condition = _Condition.of(proof, epsilon)
-    single = condition.single()
     ordered = np.sort(prior)
     least = 1 + r * np.cumsum(ordered)  # the smallest and the largest πᵀv of d cells
     most = 1 + r * np.cumsum(ordered[::-1])
-    even = 1 + r * np.arange(1, n + 1) / n
-    excess = np.array(
-        [single.max(), *(condition.of_size(d) for d in range(2, n)), condition.whole()][:n]
-    )
-    if n == 1:
-        return 0.0
-    above = excess > 0
-    by_even = excess / (even * np.where(above, least, most))
-    by_prior = excess / np.where(above, least, most) ** 2
-    own = 1 + r * prior
-    by_even[0] = (single / (even[0] * own)).max()
-    by_prior[0] = (single / own**2).max()
-    least_rise = min(float(by_even.max()), float(by_prior.max()))
+    asked = [condition.listed(d) for d in range(1, min(LISTED, n) + 1)]
+    for d in range(LISTED + 1, n + 1):
+        excess = condition.whole() if d == n else condition.of_size(d)
+        mass = least[d - 1] if excess > 0 else most[d - 1]
+        asked.append((excess / ((1 + r * d / n) * mass), excess / mass**2))
+    least_rise = min(max(by_even for by_even, _ in asked), max(by_prior for _, by_prior in asked))
     return float(least_rise + 8 * n * EPS * abs(least_rise))

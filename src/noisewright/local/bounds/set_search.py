@@ -19,7 +19,7 @@ from noisewright.local.bounds.set_completion import completed
 from noisewright.local.bounds.set_proof import SetProof
 from noisewright.workload.base import FloatArray
 
-_MOST_SIZES = 12
+_MOST_SIZES, _LEAST_USED = 12, 5e-3
 _FIRST_PROOF, _LATER_PROOFS = 50, 25  # looking after all sizes takes as long as some steps
 _SCALES = 0.1, 10.0
 
@@ -74,12 +74,12 @@ class SetSearch:
 def _sizes(counts: FloatArray, mass: FloatArray, n: int) -> list[int]:
     """Set sizes to look after: those that the strategy uses, and coarsely all the others."""
     shares = np.bincount(counts.astype(int), mass, minlength=n + 1)
-    used = np.flatnonzero(shares > 2e-3 * shares.sum())
+    used = np.flatnonzero(shares > _LEAST_USED * shares.sum())
     low, high = max(1, int(used.min()) - 1), min(n - 1, int(used.max()) + 1)
     sizes = set(np.rint(np.linspace(low, high, min(_MOST_SIZES, high - low + 1))).astype(int))
     sizes |= {1, min(2, n - 1)}
     while high < n / 2:
-        high = -(-high * 3 // 2)
+        high = 2 * high
         sizes.add(min(high, n - 1))
     while low > 1:
         low = low * 2 // 3
