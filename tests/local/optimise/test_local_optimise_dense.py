@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisewright.local.bounds.folding import folding_of
 from noisewright.local.histogram.sets import best_subset_size
 from noisewright.local.optimise.dense.column_generation import reweight
 from noisewright.local.optimise.dense.descent import Chart, descend, project
@@ -362,3 +363,21 @@ def test_cells_that_no_query_tells_apart_are_one_type():
     small = optimise(few[:, types.first], 1.0, effort="normal", cache=False)
     # Both are answered by a strategy over three types; the worst case knows no multiplicities.
     assert found.value == pytest.approx(small.value, rel=1e-3)
+
+
+def test_a_folded_saddle_is_the_saddle():
+    """Each pattern standing for its mirror image too, weights and prior come out the same."""
+    n, epsilon = 9, 2.0
+    order, folding = folding_of(workload(f"prefix:{n}").gram().dense())
+    gram = workload(f"prefix:{n}").gram().dense()[np.ix_(order, order)]
+    patterns = np.random.default_rng(0).random((60, n)) < 0.3
+    images = patterns.copy()
+    h = folding.pairs
+    images[:, :h], images[:, h : 2 * h] = patterns[:, h : 2 * h], patterns[:, :h]
+    half, whole = (1 + np.expm1(epsilon) * p for p in (patterns, np.vstack([patterns, images])))
+    folded = best_saddle(gram, half, np.ones(60), uniform(n), 1e-8, folding)
+    plain = best_saddle(gram, whole, np.ones(120), uniform(n), 1e-8)
+    assert folding.pairs == 4
+    assert folded.worst == pytest.approx(plain.worst, rel=1e-6)
+    assert folded.prior == pytest.approx(plain.prior, abs=1e-4)
+    assert folded.quadratic == pytest.approx(plain.quadratic, rel=1e-3, abs=1e-2)

@@ -15,6 +15,7 @@ from math import inf
 
 import numpy as np
 
+from noisewright.local.bounds.folding import Folding, folding_of
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.families import runs
 from noisewright.local.optimise.dense.objective import Objective
@@ -22,7 +23,7 @@ from noisewright.local.optimise.dense.pricing import proposals, undervalued, wor
 from noisewright.local.optimise.dense.saddle import best_saddle
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.shares import longest_step
-from noisewright.local.strategy import BoolArray
+from noisewright.local.strategy import BoolArray, IntArray
 from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
@@ -34,7 +35,7 @@ EVERY_PATTERN = 9
 _ROUGHEST, _CLOSEST = 3e-2, 1e-5
 _PATIENCE, _LITTLE = 3, 1e-4
 _LIGHT = 1e-3
-_MOST_RUNS = 800  # that join a design at its start: 7 % on prefix:16*prefix:16 at ε = 6
+_MOST_RUNS = 1600  # that join a design at its start: 7 % on prefix:16*prefix:16 at ε = 6
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def generate(
     """
     best: tuple[float, Design, Objective] | None = None
     tolerance, earlier, began = _ROUGHEST, [inf] * _PATIENCE, time.thread_time()
-    family = runs(objective.gram, design.epsilon)
+    family, mirror = runs(objective.gram, design.epsilon), Mirror.of(objective.gram)
     steady: FloatArray | None = None
     if len(design.patterns) > 2 * _MOST_KEPT:
         design = _heaviest(design, objective.prior)
@@ -133,7 +134,7 @@ def generate(
         late = time.thread_time() - began > effort.seconds  # a busy machine finds no less
         last = late or step == effort.rounds or control.expired
         try:
-            priced, objective, value = _weighed(design, objective, worst_case, tolerance)
+            priced, objective, value = _weighed(design, objective, worst_case, tolerance, mirror)
         except (np.linalg.LinAlgError, KeyboardInterrupt):
             break  # digits are used up, or patience is: what was found before stands
         balanced = priced.design.balanced()
@@ -170,19 +171,67 @@ def _joined(design: Design, fresh: BoolArray) -> Design:
     return Design(patterns, weights, design.epsilon).merged()
 
 
+@dataclass(frozen=True, eq=False)
+class Mirror:
+    """Cells that can be swapped in pairs without a change of any variance, on large domains."""
+
+    order: IntArray
+    folding: Folding
+
+    @classmethod
+    def of(cls, gram: FloatArray) -> Mirror:
+        """Where weights are few, one image less is one start less."""
+        n = len(gram)
+        return cls(*(folding_of(gram) if n > _FEW_CELLS else (np.arange(n), Folding.none(n))))
+
+    def _swapped(self, patterns: BoolArray) -> BoolArray:
+        h, swap = self.folding.pairs, self.order.copy()
+        swap[self.order[:h]], swap[self.order[h : 2 * h]] = (
+            self.order[h : 2 * h],
+            self.order[:h],
+        )
+        swap[self.order[2 * h :]] = self.order[2 * h :]
+        return patterns[:, swap]
+
+    def halved(self, design: Design) -> Design:
+        """One of each pattern and its image, with the weight of both."""
+        if not self.folding.pairs:
+            return design
+        images = self._swapped(design.patterns)
+        differ = (images != design.patterns).argmax(axis=1)
+        later = images[np.arange(len(images)), differ] & ~(images == design.patterns).all(axis=1)
+        chosen = np.where(later[:, None], images, design.patterns)
+        return Design(chosen, design.weights, design.epsilon).merged()
+
+    def doubled(self, design: Design) -> Design:
+        """The patterns and their images, half the weight each."""
+        if not self.folding.pairs:
+            return design
+        patterns = np.concatenate([design.patterns, self._swapped(design.patterns)])
+        return Design(patterns, np.tile(design.weights / 2, 2), design.epsilon).merged()
+
+
 def _weighed(
-    design: Design, objective: Objective, worst_case: bool, tolerance: float
+    design: Design, objective: Objective, worst_case: bool, tolerance: float, mirror: Mirror
 ) -> tuple[Priced, Objective, float]:
     """Best weights, the objective with the prior against them, and their error."""
     if not worst_case:
         priced = reweight(design, objective, tolerance)
         return priced, objective, objective.variance(priced.value)
+    design, order = mirror.halved(design), mirror.order
     saddle = best_saddle(
-        objective.gram, design.relative, design.weights, objective.prior, tolerance
+        objective.gram[np.ix_(order, order)],
+        design.relative[:, order],
+        design.weights,
+        objective.prior[order],
+        tolerance,
+        mirror.folding,
     )
-    weighed = Design(design.patterns, saddle.weights, design.epsilon)
-    answer = replace(objective, prior=saddle.prior)
-    return Priced(weighed, saddle.worst, saddle.quadratic, saddle.prices), answer, saddle.worst
+    weighed = mirror.doubled(Design(design.patterns, saddle.weights, design.epsilon))
+    back = np.argsort(order)
+    answer = replace(objective, prior=saddle.prior[back])
+    quadratic = saddle.quadratic[np.ix_(back, back)]
+    return Priced(weighed, saddle.worst, quadratic, saddle.prices[back]), answer, saddle.worst
 
 
 def _state(design: Design, objective: Objective) -> dict[str, Array]:

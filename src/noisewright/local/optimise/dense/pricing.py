@@ -12,6 +12,7 @@ from noisewright.workload.base import FloatArray
 
 _SHAKES = (1.0, 2.0, 4.0, 8.0)  # cells flipped, in the mean
 _LEAST_RISE = 1e-12
+_FEW_CELLS = 64  # beyond, an ascent that is still going after many flips follows prices far off
 _BLOCK_ENTRIES = 2**15  # of patterns improved together: what lies near the processor
 
 
@@ -49,7 +50,8 @@ def _improved(
     energy, mass = np.einsum("ou,ou->o", pulled, v), v @ prior
     active = np.arange(len(patterns))
     diagonal = np.diagonal(phi)
-    for _ in range(2 * patterns.shape[1]):
+    cells = patterns.shape[1]
+    for _ in range(2 * cells if cells <= _FEW_CELLS else cells // 4):
         steps = np.where(patterns[active], -slope, slope)
         energies = energy[active, None] + 2 * steps * pulled[active] + steps**2 * diagonal
         masses = mass[active, None] + steps * prior

@@ -5,6 +5,10 @@ weights and concave in the prior; its saddle is the smallest worst case that the
 where all types that count have one variance. A primal–dual interior-point method takes Newton steps
 in weights, prior, and the prices of Σ_S w_S v_S = 1, all in closed form: with y_S = w_S/πᵀv_S,
 F is a function h of y, of slope −v_SᵀΣv_S with Σ = X⁻¹MX⁻¹ and curvature 2(VΣVᵀ)∘(VX⁻¹Vᵀ).
+
+Where swapping cells in pairs leaves the variances as they are, some saddle is left as it is too: a
+pattern then stands for itself and its image, half the weight each. X falls into two blocks, each a
+sum over what lies of v_S within a subspace of the folding, and there are half as many weights.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.local.bounds.folding import Folding
 from noisewright.local.shares import longest_step
 from noisewright.workload.base import FloatArray
 
@@ -37,44 +42,90 @@ class Saddle:
 
 
 @dataclass(frozen=True, eq=False)
+class _Problem:
+    """The Gram matrix and patterns, folded: a cell of a pair stands for both."""
+
+    gram: FloatArray
+    folding: Folding
+    means: FloatArray
+    """Rows v, the mean of both cells of each pair."""
+    parts: tuple[FloatArray, ...]
+    """Rows v within each subspace."""
+
+    @classmethod
+    def of(cls, gram: FloatArray, v: FloatArray, folding: Folding) -> _Problem:
+        h = folding.pairs
+        if not h:
+            return cls(gram, folding, v, (v,))
+        near, far, alone = v[:, :h], v[:, h : 2 * h], v[:, 2 * h :]
+        both, root = near + far, 2**0.5
+        parts = np.hstack([both / root, alone]), (near - far) / root
+        return cls(gram, folding, np.hstack([both / 2, alone]), parts)
+
+    def folded(self, shares: FloatArray) -> FloatArray:
+        """Shares of cells, summed over pairs."""
+        h = self.folding.pairs
+        return np.concatenate([shares[:h] + shares[h : 2 * h], shares[2 * h :]])
+
+    def spread(self, shares: FloatArray) -> FloatArray:
+        """Shares of pairs, half for each cell."""
+        h = self.folding.pairs
+        return np.concatenate([shares[:h] / 2, shares[:h] / 2, shares[h:]])
+
+
+@dataclass(frozen=True, eq=False)
 class _Point:
     """F and its slopes at weights and prior."""
 
     mass: FloatArray
     shares: FloatArray
-    factor: Any
-    quadratic: FloatArray
-    pulled: FloatArray
+    factors: tuple[Any, ...]
+    quadratics: tuple[FloatArray, ...]
+    pulled: tuple[FloatArray, ...]
     slopes: FloatArray
     """h′, one a pattern."""
     variances: FloatArray
     """The slope of F in π: the variance of each type."""
 
     @classmethod
-    def of(cls, gram: FloatArray, v: FloatArray, w: FloatArray, prior: FloatArray) -> _Point:
+    def of(cls, problem: _Problem, w: FloatArray, prior: FloatArray) -> _Point:
         from scipy.linalg import cho_factor, cho_solve
 
-        mean = gram @ prior
-        centred = gram - mean[:, None] - mean + float(prior @ mean)
-        mass = v @ prior
+        gram, h, whole = problem.gram, problem.folding.pairs, problem.spread(prior)
+        mean = gram @ whole
+        centred = gram - mean[:, None] - mean + float(whole @ mean)
+        mass = problem.means @ prior
         shares = w / mass
-        factor = cho_factor((v * shares[:, None]).T @ v, lower=True, check_finite=False)
-        half = cho_solve(factor, centred, check_finite=False)
-        quadratic = cho_solve(factor, half.T, check_finite=False)
-        quadratic = (quadratic + quadratic.T) / 2
-        pulled = v @ quadratic
-        slopes = -np.einsum("ou,ou->o", pulled, v)
-        variances = (-slopes * shares / mass) @ v - np.diagonal(centred)
+        factors, quadratics, pulled = [], [], []
+        slopes = np.zeros(len(w))
+        for v, half in zip(problem.parts, problem.folding.halves(centred), strict=True):
+            factor = cho_factor((v * shares[:, None]).T @ v, lower=True, check_finite=False)
+            solved = cho_solve(factor, half, check_finite=False)
+            quadratic = cho_solve(factor, solved.T, check_finite=False)
+            quadratic = (quadratic + quadratic.T) / 2
+            factors.append(factor)
+            quadratics.append(quadratic)
+            pulled.append(v @ quadratic)
+            slopes -= np.einsum("ou,ou->o", pulled[-1], v)
+        known = np.delete(np.diagonal(centred), np.s_[h : 2 * h])
+        variances = (-slopes * shares / mass) @ problem.means - known
         if not np.isfinite(variances).all():
             raise np.linalg.LinAlgError("beyond the digits of a number")
-        return cls(mass, shares, factor, quadratic, pulled, slopes, variances)
+        return cls(
+            mass, shares, tuple(factors), tuple(quadratics), tuple(pulled), slopes, variances
+        )
 
-    def curvature(self, v: FloatArray) -> FloatArray:
+    def curvature(self, problem: _Problem) -> FloatArray:
         """h″."""
         from scipy.linalg import cho_solve
 
-        inner = v @ cho_solve(self.factor, v.T, check_finite=False)
-        return np.asarray(2.0 * (self.pulled @ v.T) * inner)
+        total = np.zeros((len(self.mass), len(self.mass)))
+        for v, factor, pulled in zip(problem.parts, self.factors, self.pulled, strict=True):
+            inner = v @ cho_solve(factor, v.T, check_finite=False)
+            inner *= pulled @ v.T
+            total += inner
+        total *= 2.0
+        return total
 
 
 @dataclass(eq=False)
@@ -105,9 +156,11 @@ def best_saddle(
     weights: FloatArray,
     prior: FloatArray,
     tolerance: float = 1e-5,
+    folding: Folding | None = None,
 ) -> Saddle:
     """The saddle over weights on patterns (rows 1 or e^ε) and priors, from these ones.
 
+    With a folding, cells are in its order, and each pattern stands for its image as well.
     Raises `numpy.linalg.LinAlgError` where digits do not suffice.
     """
     n = len(gram)
@@ -118,44 +171,50 @@ def best_saddle(
     w = weights * unit
     w = 0.7 * w / float((w @ v).mean()) + 0.3 * even
     prior = np.maximum(prior, _LEAST_SHARE / n)
-    state, point = None, _Point.of(gram, v, w, prior / prior.sum())
+    problem = _Problem.of(gram, v, folding or Folding.none(n))
+    prior = problem.folded(prior / prior.sum())
+    point = _Point.of(problem, w, prior)
+    state = _first(point, problem, w, prior)
     for _ in range(_NEWTON_STEPS):
-        if state is None:
-            state = _first(point, v, w, prior / prior.sum())
         mean = float(state.prior @ point.variances)
-        missing = float(np.abs(1.0 - state.w @ v).max())
+        missing = float(np.abs(1.0 - state.w @ problem.means).max())
         uneven = float(point.variances.max()) - mean
         done = float(state.w @ state.s) < tolerance * mean and uneven < tolerance * mean
         if done and missing < 1e-10:
             break
-        move = _direction(point, v, state)
+        move = _direction(point, problem, state)
         length = state.longest(move)
         if length < 1e-6:
             break  # the digits are used up: good enough
         state = state.moved(move, length)
-        point = _Point.of(gram, v, state.w, state.prior)
-    if state is None:
-        raise np.linalg.LinAlgError("no step was taken")
-    worst = float(point.variances.max())
-    return Saddle(state.w / unit, state.prior, point.quadratic, state.prices, worst)
+        point = _Point.of(problem, state.w, state.prior)
+    return Saddle(
+        state.w / unit,
+        problem.spread(state.prior),
+        problem.folding.whole(point.quadratics),
+        problem.spread(state.prices),
+        float(point.variances.max()),
+    )
 
 
-def _first(point: _Point, v: FloatArray, w: FloatArray, prior: FloatArray) -> _State:
+def _first(point: _Point, problem: _Problem, w: FloatArray, prior: FloatArray) -> _State:
     """Prices proportional to the prior make all slacks of one sign per unit of mass."""
     gradient = point.slopes / point.mass
     prices = prior * float(1.02 * np.max(-gradient / point.mass))
     mean = float(prior @ point.variances)
     level = float(point.variances.max()) + 0.02 * abs(mean)
-    return _State(w, prior, prices, level, gradient + v @ prices, level - point.variances)
+    slack = gradient + problem.means @ prices
+    return _State(w, prior, prices, level, slack, level - point.variances)
 
 
-def _direction(point: _Point, v: FloatArray, now: _State) -> _State:
+def _direction(point: _Point, problem: _Problem, now: _State) -> _State:
     """One Newton step: weights eliminated by a Cholesky factor, then prior, prices and level."""
     from scipy.linalg import cho_factor, cho_solve
 
-    (count, n), mass, shares = v.shape, point.mass, point.shares
+    v, mass, shares = problem.means, point.mass, point.shares
+    count, n = v.shape
     aim_w, aim_p = 0.1 * float(now.w @ now.s) / count, 0.1 * float(now.prior @ now.g) / n
-    curvature = point.curvature(v)
+    curvature = point.curvature(problem)
     along = -(shares / mass)[:, None] * v
     bent = curvature @ along
     cross = bent / mass[:, None] - (point.slopes / mass**2)[:, None] * v
