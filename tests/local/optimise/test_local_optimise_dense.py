@@ -381,3 +381,13 @@ def test_a_folded_saddle_is_the_saddle():
     assert folded.worst == pytest.approx(plain.worst, rel=1e-6)
     assert folded.prior == pytest.approx(plain.prior, abs=1e-4)
     assert folded.quadratic == pytest.approx(plain.quadratic, rel=1e-3, abs=1e-2)
+
+
+def test_types_keep_the_order_of_their_cells():
+    """Runs of cells and mirror images are looked for by the labels of types."""
+    gram = workload("prefix:20").gram().dense()
+    np.testing.assert_array_equal(Types.of(gram).merged_gram(gram), gram)
+    doubled = np.repeat(np.repeat(gram, 2, axis=0), 2, axis=1)
+    types = Types.of(doubled)
+    np.testing.assert_array_equal(types.group, np.arange(40) // 2)
+    np.testing.assert_array_equal(types.merged_gram(doubled), gram)

@@ -142,7 +142,8 @@ class Types:
         # Rounding after a shift: equal numbers but for the last bit round alike almost surely.
         keys = np.round(image / scale + 0.314159e-9, _DIGITS)
         _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        return cls(group.ravel(), first)
+        order = np.argsort(first)  # as cells are: runs of cells and mirror images go by their order
+        return cls(np.argsort(order)[group.ravel()], first[order])
 
     @property
     def count(self) -> int:
