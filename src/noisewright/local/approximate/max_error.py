@@ -19,7 +19,8 @@ from noisewright.local.approximate.tails import biases, check_beta
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import Strategy
 from noisewright.norm.approximate import ApproximateNorm, approximate_norm
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.text import workload as as_workload
 
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 """Of the error allowed, what is tried as tolerance before it is refined about the best."""
@@ -64,7 +65,7 @@ class ApproximateAnswers(LinearAnswers):
 
 
 def plan_answers(
-    matrix: npt.ArrayLike,
+    matrix: npt.ArrayLike | Workload,
     epsilon: float,
     alpha: float,
     beta: float,
@@ -77,18 +78,20 @@ def plan_answers(
 
     With `signed` people hold a point and a label ±1, as in `vector_answers`, and an entry counts
     with the label's sign. A `shift` per row is free unless `signed`, where it gains nothing.
-    `entrywise` fixes the tolerance; the one that needs the fewest people is found otherwise.
+    `entrywise` fixes the tolerance; the one that needs the fewest people is found otherwise. A
+    workload says more than its matrix: intervals and marginals have symmetries.
     """
-    rows = np.array(matrix, dtype=np.float64)
+    rows = matrix.dense() if isinstance(matrix, Workload) else np.array(matrix, dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape or not np.isfinite(rows).all():
         raise InvalidParameter("matrix", f"array of shape {rows.shape}", "must be finite rows")
     if not (np.isfinite(alpha) and alpha > 0):
         raise InvalidParameter("alpha", alpha, "must be > 0", "0.05 is five in a hundred")
     check_beta(beta)
     free = not signed if shift is None else shift
+    asked = matrix if isinstance(matrix, Workload) else as_workload(rows)
 
     def answers(tolerance: float, gap: float) -> ApproximateAnswers:
-        norm = approximate_norm(rows, tolerance, shift=free, tolerance=gap)
+        norm = approximate_norm(asked, tolerance, shift=free, tolerance=gap)
         near = norm.approximation - norm.shifts[:, None]
         columns = norm.factorization.strategy.dense()
         vectors = fitted_answers(near, columns, epsilon, signed=signed)
@@ -101,24 +104,24 @@ def plan_answers(
         if not 0 <= entrywise < alpha:
             raise InvalidParameter("entrywise", entrywise, f"must lie in [0, {alpha})")
         return answers(float(entrywise), _FINAL_GAP)
-    return answers(best_tolerance(rows, alpha, free), _FINAL_GAP)
+    return answers(best_tolerance(asked, alpha, free), _FINAL_GAP)
 
 
-def best_tolerance(matrix: FloatArray, alpha: float, shift: bool) -> float:
+def best_tolerance(asked: Workload, alpha: float, shift: bool) -> float:
     """The tolerance a < α for which γ2(W, a)/(α − a), and with it the people, is least.
 
     A witness U of γ2(W) shows γ2(W, a) ≥ γ2(W) − a‖U‖₁: where W•U ≥ α‖U‖₁, none is the best.
     """
-    exact = approximate_norm(matrix, 0.0, shift=shift, tolerance=_SEARCH_GAP)
+    exact = approximate_norm(asked, 0.0, shift=shift, tolerance=_SEARCH_GAP)
     witness = exact.certificate.matrix
-    if float((matrix * witness).sum()) >= alpha * float(np.abs(witness).sum()):
+    if float((asked.dense() * witness).sum()) >= alpha * float(np.abs(witness).sum()):
         return 0.0
     cost = {0.0: exact.value / alpha}
 
     def tried(share: float) -> float:
         if share not in cost:
             a = share * alpha
-            norm = approximate_norm(matrix, a, shift=shift, tolerance=_SEARCH_GAP)
+            norm = approximate_norm(asked, a, shift=shift, tolerance=_SEARCH_GAP)
             cost[share] = norm.value / (alpha - a)
         return cost[share]
 
@@ -144,10 +147,9 @@ def _planned(problem: LocalProblem) -> ApproximateAnswers:
     questions, goal = problem.questions, problem.goal
     if questions.queries * questions.size > _LARGEST:
         raise TooLarge(f"{questions.queries:,} queries over {questions.size:,} cells are too many")
-    rows = questions.dense()
     if goal is None:
-        return plan_answers(rows, problem.epsilon, 1.0, 0.05, entrywise=0.0)
-    return plan_answers(rows, problem.epsilon, goal.error, goal.beta)
+        return plan_answers(questions, problem.epsilon, 1.0, 0.05, entrywise=0.0)
+    return plan_answers(questions, problem.epsilon, goal.error, goal.beta)
 
 
 def _strategy(problem: LocalProblem) -> Strategy:
