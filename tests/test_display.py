@@ -111,3 +111,12 @@ def test_every_kind_of_workload_is_short() -> None:
 def test_an_object_of_many_parts_stays_short() -> None:
     wide = nw.Domain([nw.Boolean(f"attribute {k}") for k in range(200)])
     assert len(repr(wide)) < 200
+
+
+def test_a_release_in_a_notebook_is_its_first_answers_with_intervals():
+    asked = nw.workload("prefix:30")
+    release = nw.plan(asked, nw.Privacy(rho=1.0)).release(np.arange(30))
+    shown = release._repr_html_()
+    assert shown.count("<tr>") == 1 + 20
+    assert "and 10 more" in shown
+    assert "nan" not in shown.lower()

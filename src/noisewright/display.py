@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from noisewright.errors import shortened
@@ -12,6 +13,30 @@ _MOST_TEXT = 100
 def counted(number: int) -> str:
     """A whole number of any size, short."""
     return f"{number:,}" if number < 10**15 else f"10^{len(str(number)) - 1}"
+
+
+def short_number(value: float) -> str:
+    """A number with the digits that a glance takes in; nothing for what is not known."""
+    if value != value:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
+
+
+def html_table(
+    caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], note: str = ""
+) -> str:
+    """A small table for a notebook: names to the left, everything else to the right of a column."""
+    side = "left" if not heads else "right"
+    top = "".join(f"<th style='text-align:{side}'>{escape(name)}</th>" for name in heads)
+    body = "".join(
+        f"<tr><th style='text-align:left'>{escape(first)}</th>"
+        + "".join(f"<td style='text-align:{side}'>{escape(text)}</td>" for text in rest)
+        + "</tr>"
+        for first, *rest in rows
+    )
+    below = f"<p>{escape(note)}</p>" if note else ""
+    head = f"<tr>{top}</tr>" if heads else ""
+    return f"<table><caption>{escape(caption)}</caption>{head}{body}</table>{below}"
 
 
 class Shown:
@@ -32,8 +57,4 @@ class Shown:
         return f"<{type(self).__name__}: {facts}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{escape(name)}</th><td>{escape(text)}</td></tr>"
-            for name, text in self._facts()
-        )
-        return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+        return html_table(type(self).__name__, (), self._facts())

@@ -9,6 +9,7 @@ from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from noisewright.display import html_table, short_number
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.files import alone_in, check_writable, write_tables, write_text
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from noisewright.planning.synthetic import Synthetic
 
 KEPT = ".nwr"
+_GLANCE = 20  # answers in a notebook
 FORMATS = ("noisewright-release", "noisewright-estimate", "noisewright-stream")
 
 
@@ -255,7 +257,20 @@ class Release:
         return f"<Release: {len(self):,} answers in {len(self.tables):,} tables from {self.plan!r}>"
 
     def _repr_html_(self) -> str:
-        return str(self.to_pandas().head(20).to_html(index=False))
+        """The first answers with their intervals, for a notebook."""
+        first = self.intervals.part(slice(_GLANCE))
+        values = zip(first.answers, first.std, *first.each, strict=True)
+        rows = [
+            (label, short_number(answer) or "left out", short_number(std),
+             f"{short_number(low)} … {short_number(high)}")
+            for label, (answer, std, low, high) in zip(self.labels[:_GLANCE], values, strict=True)
+        ]  # fmt: skip
+        heads = ("query", "answer", "std. error", "95 % interval")
+        caption = (
+            f"{len(self):,} answers in {len(self.tables):,} tables, {self.plan.privacy.text()}"
+        )
+        more = len(self) - len(rows)
+        return html_table(caption, heads, rows, f"and {more:,} more" if more > 0 else "")
 
 
 def metadata_path(path: str | Path) -> Path:

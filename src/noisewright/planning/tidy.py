@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.display import short_number
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.domain.attribute import Attribute
 from noisewright.domain.ordered import Ordered
@@ -108,7 +109,9 @@ class AnswerTable:
         return f"<AnswerTable {self.name!r}: {len(self):,} rows>"
 
     def _repr_html_(self) -> str:
-        return str(self.to_pandas().head(40).to_html(index=False))
+        kept = [name for name in self.arrow.column_names if name not in ("table", "statistic")]
+        frame = self.to_pandas()[kept].head(40)
+        return str(frame.to_html(index=False, float_format=short_number, na_rep=""))
 
 
 def axis_labels(axis: Axis) -> list[str]:
