@@ -13,7 +13,7 @@ from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
 _ROOM = 3e-4  # share by which prices rise, so that most sizes have room
-_FINISHING, _LOOK_EVERY = 100, 5
+_FINISHING, _LOOK_EVERY = 40, 5
 _ADDED_SIZES, _ADDING = 24, 3
 _HALVINGS = 40
 _BATCH = 2**20  # entries of matrices looked at together

@@ -40,6 +40,7 @@ _SECONDS = {"low": (0.0, 0.0), "normal": (20.0, 38.0), "high": (60.0, 210.0)}
 _FEW_CELLS = 64
 _PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the time left, turn by turn
 _TURNS, _ROUNDS = 3, 6  # a few rounds at a time, while they gain
+_LEAST_SHARE = 0.3  # of the time of a first proof, without which the next would take too long
 _LEAST_GAIN = 1e-3  # of a strategy, for more rounds to be worth their time
 _ANEW = 1e-2  # and for its proof to be looked for anew: a search from nearly the same goes on
 
@@ -135,6 +136,8 @@ class _Pair:
     guide: Proof | None = None
     """The best proof found, which need not prove more than is known."""
     guided: float = -inf
+    first_proof: float = 0.0
+    """Seconds that it took: a search begun anew with less time left ends in nothing."""
 
     def __post_init__(self) -> None:
         self.began = time.thread_time()  # a busy machine proves no less
@@ -147,7 +150,7 @@ class _Pair:
     @property
     def done(self) -> bool:
         near = self.worst <= self.enough * self.floor
-        return near or self.left <= 0 or interrupted()
+        return near or self.left <= _LEAST_SHARE * self.first_proof or interrupted()
 
     def improve(self) -> None:
         """Turn by turn: a proof, then the strategy, while that gains."""
@@ -158,7 +161,7 @@ class _Pair:
                 return
             before, turns = self.worst, turns - 1
             self._refine()
-            if self.worst < before * (1 - _ANEW):
+            if self.worst < before * (1 - _ANEW) and self.left > 2 * self.first_proof:
                 race = self._race()
             elif ended:
                 return
@@ -172,7 +175,9 @@ class _Pair:
         """Go on with a search for so long; whether it ended by itself."""
         until = self.left - seconds
         while not self.done and self.left > until:
+            begun = self.left
             value, proof = next(race, (-inf, None))
+            self.first_proof = self.first_proof or begun - self.left
             if proof is None:
                 return True
             if value > self.guided:
