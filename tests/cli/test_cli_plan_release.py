@@ -57,6 +57,21 @@ def test_a_table_goes_in_and_private_answers_come_out(here: Path) -> None:
     assert metadata["privacy"]["delta"] == 1e-9
 
 
+def test_a_plan_is_drawn_with_its_runners_up(here: Path) -> None:
+    result = run("plan", "prefix:8", *BUDGET[:2], "--explain", "--json", "--report", "plan.html")
+    assert result.exit_code == 0, result.output
+    others = [one for one in json.loads(result.stdout)["others"] if one["achieved"] is not None]
+    page = Path("plan.html").read_text()
+    assert others
+    assert all(one["mechanism"] in page for one in others)
+    local = ["prefix:8", *BUDGET[:2], "--model", "local", "--effort", "low", "--report", "l.html"]
+    assert run("plan", *local).exit_code == 0
+    assert "randomized-response" in Path("l.html").read_text()
+    refused = run("plan", "--columns", "a,b", "--epsilon", "1", "--report", "rows.html")
+    assert refused.exit_code != 0
+    assert "report" in refused.output
+
+
 def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
     result = run("plan", "prefix:64", *BUDGET, "--json")
     fields = json.loads(result.output)

@@ -104,6 +104,10 @@ _STAGES = {"proof": "proving", "first plan": "a first plan"}
 )  # fmt: skip
 @click.option("--radius", type=float, help="With --columns: rows are clipped to this length.")
 @click.option("-o", "--output", type=FILE, help="Write the plan here.")
+@click.option(
+    "--report", "page", type=FILE,
+    help="Write a page about the plan and its runners-up here (.html).",
+)  # fmt: skip
 @json_option
 def plan(
     question: Question,
@@ -111,6 +115,7 @@ def plan(
     strategy: str | None,
     explain: bool,
     output: str | None,
+    page: str | None,
     as_json: bool,
     target_rmse: float | None,
     target_max: float | None,
@@ -149,7 +154,7 @@ def plan(
     settled = {"model": question.model == "local" and "local", "strategy": strategy}
     named = {"mechanism": mechanism != "auto" and mechanism, "target": table_targets}
     goals = {"target_rmse": target_rmse, "target_max": target_max, "explain": explain}
-    special = {**settled, **named, **goals, "prior": prior, **local}
+    special = {**settled, **named, **goals, "prior": prior, "report": page, **local}
     if asks_rows(question, columns):
         number = cast("int | None", special.pop("people"))
         special |= {"queries": question.spec, "schema": question.schema, "unit": question.unit}
@@ -166,7 +171,7 @@ def plan(
             settings["prior"] = _numbers(prior)
         if strategy is not None:
             settings["strategy"] = read_matrix(strategy)
-        _plan_local(question, mechanism, settings, explain, output, as_json)
+        _plan_local(question, mechanism, settings, explain, output, page, as_json)
         return
     targets = [Target.parse(text) for text in table_targets]
     if target_rmse is not None:
@@ -180,6 +185,7 @@ def plan(
     result = reasons.plan
     if output is not None:
         result.save(output)
+    _draw(reasons, page)
     if as_json:
         told: dict[str, object] = {} if binding is None else {"binding": binding}
         if explain:
@@ -189,6 +195,16 @@ def plan(
     _show_central(result, output, binding)
     if explain:
         _show_reasons(reasons)
+
+
+def _draw(subject: Explanation | LocalPlan, page: str | None) -> None:
+    """Write the page that was asked for."""
+    if page is None:
+        return
+    from noisewright.report import report
+
+    report(subject, page)
+    click.echo(f"report: {page}", err=True)
 
 
 def _show_reasons(reasons: Explanation) -> None:
@@ -315,6 +331,7 @@ def _plan_local(
     settings: dict[str, Any],
     explain: bool,
     output: str | None,
+    page: str | None,
     as_json: bool,
 ) -> None:
     """Plan, and say what it will take: people for an error, or errors for people."""
@@ -341,6 +358,7 @@ def _plan_local(
         )
     if output is not None:
         plan.save(output)
+    _draw(plan, page)
     document = plan.summary()
     chosen = mechanism == "auto" and "strategy" not in settings
     why = _why_local(plan, document) if chosen else "it was asked for"
