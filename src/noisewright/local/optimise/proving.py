@@ -35,12 +35,12 @@ from noisewright.workload.base import Workload
 from noisewright.workload.gram import Gram
 
 _TARGET = 1.005
-_SECONDS = {"low": (0.0, 0.0), "normal": (20.0, 38.0), "high": (60.0, 210.0)}
+_SECONDS = {"low": (0.0, 0.0), "normal": (20.0, 38.0), "high": (60.0, 190.0)}
 """How long both are looked for, on up to 64 cells and on more."""
 _FEW_CELLS = 64
 _PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the time left, turn by turn
 _TURNS, _ROUNDS = 3, 6  # a few rounds at a time, while they gain
-_LEAST_SHARE = 0.3  # of the time of a first proof, without which the next would take too long
+_LEAST_SHARE = 0.5  # of the time of a proof, without which the next would take too long
 _LEAST_GAIN = 1e-3  # of a strategy, for more rounds to be worth their time
 _ANEW = 1e-2  # and for its proof to be looked for anew: a search from nearly the same goes on
 
@@ -136,8 +136,8 @@ class _Pair:
     guide: Proof | None = None
     """The best proof found, which need not prove more than is known."""
     guided: float = -inf
-    first_proof: float = 0.0
-    """Seconds that it took: a search begun anew with less time left ends in nothing."""
+    pace: float = 0.0
+    """Seconds that the last proof took: the next one takes no less."""
 
     def __post_init__(self) -> None:
         self.began = time.thread_time()  # a busy machine proves no less
@@ -150,7 +150,7 @@ class _Pair:
     @property
     def done(self) -> bool:
         near = self.worst <= self.enough * self.floor
-        return near or self.left <= _LEAST_SHARE * self.first_proof or interrupted()
+        return near or self.left <= _LEAST_SHARE * self.pace or interrupted()
 
     def improve(self) -> None:
         """Turn by turn: a proof, then the strategy, while that gains."""
@@ -161,7 +161,7 @@ class _Pair:
                 return
             before, turns = self.worst, turns - 1
             self._refine()
-            if self.worst < before * (1 - _ANEW) and self.left > 2 * self.first_proof:
+            if self.worst < before * (1 - _ANEW) and self.left > 2 * self.pace:
                 race = self._race()
             elif ended:
                 return
@@ -177,7 +177,7 @@ class _Pair:
         while not self.done and self.left > until:
             begun = self.left
             value, proof = next(race, (-inf, None))
-            self.first_proof = self.first_proof or begun - self.left
+            self.pace = begun - self.left
             if proof is None:
                 return True
             if value > self.guided:
