@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BOUNDS = "noisewright.local.bounds"
-CHECKS = ("proof", "set_proof", "cut_proof", "triple_proof")
+CHECKS = ("proof", "set_proof", "cut_proof", "triple_proof", "intervals")
 SEARCHES = {
     "joint_problem",
     "folding",
@@ -20,9 +20,12 @@ SEARCHES = {
     "cut_block",
     "triple_search",
     "triple_program",
+    "interval_search",
 }
-CONTAINERS = {"SetProof", "CutProof", "TripleProof", "Proof", "MOST_CELLS"}
-"""What a search may take from a check: the form in which it hands over what it found."""
+CONTAINERS = {"SetProof", "CutProof", "TripleProof", "Proof", "MOST_CELLS", "LISTED"}
+CONTAINERS |= {"Claim", "FallingKernel", "centred_root"}
+"""What a search may take from a check: the form in which it hands over what it found. Claims about
+intervals are not stored: their search ranks them by what they prove."""
 
 
 def imports(module):

@@ -76,8 +76,10 @@ def test_a_rehearsal_is_no_release(rehearsal, tmp_path) -> None:
     assert not isinstance(rehearsal, nw.Release)
     for name in ("save", "write", "answer", "answers", "to_arrow", "measurement", "metadata"):
         assert not hasattr(rehearsal, name)
-    with pytest.raises(InvalidParameter, match="has no page"):
-        nw.report(rehearsal, tmp_path / "r.html")
+    page = tmp_path / "r.html"
+    nw.report(rehearsal, page)
+    assert "publishes nothing" in page.read_text(encoding="utf-8")
+    assert not {"answer", "answers", "measurement"} & set(rehearsal.summary())
     with pytest.raises(InvalidParameter, match="at least 2"):
         PLAN.simulate(TABLE, seed=1, runs=1)
 
