@@ -23,7 +23,7 @@ from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 
-MOST_REPORTS = 2**13
+MOST_REPORTS = 2**15
 _ROUNDS = 16
 _TRIES, _PATIENCE, _LEAST_GAIN = 2, 2, 2e-4  # a first proof says little about a search
 _MANY_CELLS, _POWERS, _EVENING_LOSS = 128, (0.6, 0.8), 2e-3

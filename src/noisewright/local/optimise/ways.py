@@ -21,6 +21,7 @@ from noisewright.local.histogram.sets import RandomizedResponse, SubsetSelection
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.dense.column_generation import Generation
 from noisewright.local.optimise.dense.design import Types
+from noisewright.local.optimise.dense.growth import Growth
 from noisewright.local.optimise.dense.search import Effort
 from noisewright.local.optimise.dense.search import search as search_dense
 from noisewright.local.optimise.optimised import Control
@@ -70,7 +71,13 @@ class Preset:
 
 PRESETS: dict[str, Preset] = {
     "low": Preset(
-        Effort(rows_per_cell=2, iterations=25, patterns=Generation(up_to=0), seconds=5.0),
+        Effort(
+            rows_per_cell=2,
+            iterations=25,
+            patterns=Generation(up_to=0),
+            growth=Growth(up_to=0),
+            seconds=5.0,
+        ),
         OrbitEffort(rounds=8, patience=3, flips=15, starts=0),
         OrderedEffort(bins=32, rounds=2),
         dense_up_to=128,
@@ -80,7 +87,8 @@ PRESETS: dict[str, Preset] = {
         Effort(
             rows_per_cell=24,
             iterations=300,
-            patterns=Generation(rounds=60, up_to=256, seconds=30.0),
+            patterns=Generation(rounds=60, seconds=30.0),
+            growth=Growth(up_to=512, seconds=45.0, reports=2**14),
             seconds=40.0,
         ),
         OrbitEffort(

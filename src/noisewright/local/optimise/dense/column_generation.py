@@ -15,15 +15,15 @@ from math import inf
 
 import numpy as np
 
-from noisewright.local.bounds.folding import Folding, folding_of
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.families import runs
+from noisewright.local.optimise.dense.mirror import Mirror
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import proposals, undervalued, worths
 from noisewright.local.optimise.dense.saddle import best_saddle
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.shares import longest_step
-from noisewright.local.strategy import BoolArray, IntArray
+from noisewright.local.strategy import BoolArray
 from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
@@ -169,46 +169,6 @@ def _joined(design: Design, fresh: BoolArray) -> Design:
     patterns = np.concatenate([design.patterns, fresh])
     weights = np.concatenate([design.weights, light])
     return Design(patterns, weights, design.epsilon).merged()
-
-
-@dataclass(frozen=True, eq=False)
-class Mirror:
-    """Cells that can be swapped in pairs without a change of any variance, on large domains."""
-
-    order: IntArray
-    folding: Folding
-
-    @classmethod
-    def of(cls, gram: FloatArray) -> Mirror:
-        """Where weights are few, one image less is one start less."""
-        n = len(gram)
-        return cls(*(folding_of(gram) if n > _FEW_CELLS else (np.arange(n), Folding.none(n))))
-
-    def _swapped(self, patterns: BoolArray) -> BoolArray:
-        h, swap = self.folding.pairs, self.order.copy()
-        swap[self.order[:h]], swap[self.order[h : 2 * h]] = (
-            self.order[h : 2 * h],
-            self.order[:h],
-        )
-        swap[self.order[2 * h :]] = self.order[2 * h :]
-        return patterns[:, swap]
-
-    def halved(self, design: Design) -> Design:
-        """One of each pattern and its image, with the weight of both."""
-        if not self.folding.pairs:
-            return design
-        images = self._swapped(design.patterns)
-        differ = (images != design.patterns).argmax(axis=1)
-        later = images[np.arange(len(images)), differ] & ~(images == design.patterns).all(axis=1)
-        chosen = np.where(later[:, None], images, design.patterns)
-        return Design(chosen, design.weights, design.epsilon).merged()
-
-    def doubled(self, design: Design) -> Design:
-        """The patterns and their images, half the weight each."""
-        if not self.folding.pairs:
-            return design
-        patterns = np.concatenate([design.patterns, self._swapped(design.patterns)])
-        return Design(patterns, np.tile(design.weights / 2, 2), design.epsilon).merged()
 
 
 def _weighed(

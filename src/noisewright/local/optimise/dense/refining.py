@@ -16,6 +16,7 @@ from noisewright.local.bounds.proof import Proof
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.optimise.dense.column_generation import Generation, generate
 from noisewright.local.optimise.dense.design import Design, Types
+from noisewright.local.optimise.dense.growth import FEW_CELLS, Growth, grow
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import undervalued
 from noisewright.local.optimise.optimised import Control
@@ -50,7 +51,11 @@ def refined(
     )
     rng = np.random.default_rng([seed, 1])
     try:
-        better = generate(design, objective, effort, rng, control, worst_case=True, guide=guide)
+        if len(cells) > FEW_CELLS:
+            growth = Growth(seconds=effort.seconds, reports=max(strategy.outputs, 2 * len(cells)))
+            better = grow(design, objective, growth, rng, control, worst_case=True, guide=guide)
+        else:
+            better = generate(design, objective, effort, rng, control, worst_case=True, guide=guide)
         if better is None:
             return strategy
         prior = types.spread(better[1].prior, strategy.prior)

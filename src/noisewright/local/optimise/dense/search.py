@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from math import inf
 
 import numpy as np
 
 from noisewright.local.optimise.dense.column_generation import Generation, generate
 from noisewright.local.optimise.dense.descent import Descent, descend
 from noisewright.local.optimise.dense.design import Design, dense_start, rounded, split
+from noisewright.local.optimise.dense.growth import Growth, grow
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
 from noisewright.local.optimise.kept import saved_descent, saved_design, saved_prior
 from noisewright.local.optimise.optimised import Control
@@ -22,8 +22,6 @@ _LARGEST_SPLIT = 3000
 _ROWS_PER_CELL = 40
 _ENTRIES = 2**25
 _LEVELS = (1, 2, 4, 10, 100)
-_FEW_CELLS, _LITTLE_PRIVACY = 64, 5.0
-_ROUNDS = 60
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,7 @@ class Effort:
     rows_per_cell: float = 12.0
     iterations: int = 80
     patterns: Generation = field(default_factory=Generation)
+    growth: Growth = field(default_factory=Growth)
     entries: int = 2**24
     """Largest number of entries of the matrix under descent, where more rows than cells fit."""
 
@@ -52,6 +51,8 @@ class Effort:
 
     def rows(self, cells: int) -> int:
         """Number of rows under descent, besides one for every cell."""
+        if self.growth.fits(cells):
+            return int(min(self.growth.rows_per_cell, self.rows_per_cell) * cells)
         rows = max(int(self.rows_per_cell * cells), 32)
         return max(min(rows, self.entries // cells), cells // 4)
 
@@ -76,8 +77,6 @@ def search(
     begun: tuple[Design, Objective] | None = None
     if saved is not None and earlier_prior is not None:
         begun = saved, replace(objective, prior=earlier_prior)
-    elif worst_case and state is None and _of_short_runs(n, epsilon, effort):
-        begun = _from_runs(objective, epsilon, effort, rng, control)
     if begun is None:
         limited = control
         if control.time_limit is None and effort.seconds is not None:
@@ -85,9 +84,12 @@ def search(
         begun = _descended(objective, epsilon, worst_case, effort, rng, limited, state)
         control.iterations = limited.iterations
     design, objective = begun
-    wanted = n <= effort.patterns.up_to and not _met(design, objective, control)
-    if wanted and not control.expired:
-        better = generate(design, objective, effort.patterns, rng, control, worst_case)
+    if not _met(design, objective, control) and not control.expired:
+        better = None
+        if effort.growth.fits(n):
+            better = grow(design, objective, effort.growth, rng, control, worst_case)
+        elif n <= effort.patterns.up_to:
+            better = generate(design, objective, effort.patterns, rng, control, worst_case)
         if better is not None:
             designs = [better, (design, objective)]
             design, objective = min(designs, key=lambda one: _cost(one[0], one[1], worst_case))
@@ -97,28 +99,6 @@ def search(
         if worst_variance(moved, q) < worst_variance(objective, q):
             objective = moved
     return design, objective.prior
-
-
-def _of_short_runs(cells: int, epsilon: float, effort: Effort) -> bool:
-    """Whether best reports are sets of so few cells that they are better built than descended to.
-
-    On prefix:16*prefix:16 at ε = 6 a descent ends at 40.4 where runs lead to 29.5 in the same time.
-    """
-    return cells > _FEW_CELLS and epsilon >= _LITTLE_PRIVACY and effort.patterns.up_to > 0
-
-
-def _from_runs(
-    objective: Objective,
-    epsilon: float,
-    effort: Effort,
-    rng: np.random.Generator,
-    control: Control,
-) -> tuple[Design, Objective] | None:
-    """Patterns generated from single cells and short runs, for as long as a descent may take."""
-    n = len(objective.gram)
-    singles = Design(np.eye(n, dtype=bool), np.full(n, 1.0 / n), epsilon)
-    generation = replace(effort.patterns, rounds=_ROUNDS, seconds=effort.seconds or inf)
-    return generate(singles, objective, generation, rng, control, worst_case=True)
 
 
 def _cost(design: Design, objective: Objective, worst_case: bool) -> float:
@@ -152,7 +132,9 @@ def _descended(
     else:
         rows = effort.rows(cells)
         start = dense_start(objective.centred, epsilon, rows, rng)
-    descent = descend(objective, epsilon, start, effort.iterations, control, worst_case)
+    grows = effort.growth.fits(cells)
+    iterations = effort.growth.iterations if grows else effort.iterations
+    descent = descend(objective, epsilon, start, iterations, control, worst_case)
     objective = replace(objective, prior=descent.prior)
     return _two_valued(descent, epsilon, objective), objective
 
