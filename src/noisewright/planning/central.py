@@ -27,6 +27,7 @@ from noisewright.planning.central_answers import (
     interval_widths,
     linear_answers,
     outcome,
+    standard_errors,
 )
 from noisewright.planning.central_counts import counting_sql, exact_counts
 from noisewright.planning.central_summary import central_record, central_summary, measured
@@ -267,10 +268,15 @@ class CentralPlan(Shown):
         return replace(self, proposal=proposal, promise=promise, known_accuracy=None)
 
     @cached_property
+    def standard_errors(self) -> FloatArray:
+        """Of all answers; NaN for those that depend on how many people there are."""
+        return standard_errors(self)
+
+    @cached_property
     def forecast_column(self) -> Column:
-        """Errors of all answers; NaN for those that depend on how many people there are."""
-        column = derived(self, np.zeros(sum(term.queries for term in self.terms)))
-        return replace(column, std=self.accuracy.error) if self.counts_only else column
+        """The same with intervals, around zero."""
+        nothing = np.zeros(sum(term.queries for term in self.terms))
+        return replace(derived(self, nothing, self.widths), std=self.standard_errors)
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -452,7 +458,7 @@ class CentralPlan(Shown):
 
     def unbiased(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says by itself."""
-        return derived(self, self.noisy(measurement))
+        return derived(self, self.noisy(measurement), self.widths)
 
     @cached_property
     def widths(self) -> Widths:

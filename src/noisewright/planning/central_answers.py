@@ -34,15 +34,26 @@ def linear_answers(plan: CentralPlan, measurement: Measurement) -> FloatArray:
 
 def outcome(plan: CentralPlan, measurement: Measurement, steps: Sequence[Steps]) -> Column:
     """What a measurement says, after the steps of post-processing taken."""
-    column = derived(plan, linear_answers(plan, measurement))
+    column = derived(plan, linear_answers(plan, measurement), plan.widths)
     if isinstance(plan.method, FittedMechanism):
         column = held(column, plan.method.answer(measurement, plan.terms))
     return processed(plan, column, steps) if steps else column
 
 
-def derived(plan: CentralPlan, answers: FloatArray) -> Column:
+def standard_errors(plan: CentralPlan) -> FloatArray:
+    """Standard errors of all answers; NaN for those that depend on how many people there are.
+
+    Intervals are left out: how wide they are is simulated, and no standard error depends on it.
+    """
+    if plan.counts_only:
+        return plan.accuracy.error
+    nothing = np.zeros(sum(term.queries for term in plan.terms))
+    return derived(plan, nothing, Widths(lambda _: 1.0, 1.0)).std
+
+
+def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
     """What linear answers to the terms say of all that is asked."""
-    accuracy, widths = plan.interval_accuracy, plan.widths
+    accuracy = plan.interval_accuracy
     std = accuracy.std
     if not isinstance(plan.workload, Questions) or plan.workload.counts_only:
         column = Column.around(answers, std, widths.each(1), widths.all)
