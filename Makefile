@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed.stamp
-# Numerical kernels are small in tests; two BLAS threads in two workers only fight each other.
-TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Numerical kernels are small in tests; two BLAS threads in two workers only fight each other. What
+# is compiled is kept: else both workers rewrite every assertion, and every command compiles anew.
+TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Tests of one file share the plans they make: apart, each worker would make them anew.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 SMALL = 1024
 """Rows below which a matrix gains nothing from a second thread."""
@@ -21,11 +23,16 @@ def one_thread_if_small(rows: int) -> Iterator[None]:
     if rows >= SMALL:
         yield
         return
-    import scipy.linalg  # noqa: F401  only libraries that are loaded can be limited
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+@cache  # looking through all that is loaded takes as long as many a small product
+def _libraries() -> Any:
+    import scipy.linalg  # noqa: F401  only libraries that are loaded can be limited
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def run_blocks(work: Callable[[int], None], starts: Sequence[int], together: bool = True) -> None:

@@ -191,9 +191,9 @@ def test_second_moments_are_those_of_the_integers(scale: float) -> None:
 @pytest.mark.parametrize("text", FIGURES)
 def test_errors_are_those_stated_and_below_every_laplace_strategy(text: str) -> None:
     plan = nw.plan(text, PURE, mechanism="carry")
-    assert plan.forecast().rmse <= 1.01 * FIGURES[text]
+    assert plan.achieved <= 1.01 * FIGURES[text]
     assert plan.proposal.bound is None
-    assert plan.forecast().ratio is None
+    assert plan.lower_bound is None
 
 
 @pytest.mark.parametrize(
@@ -261,10 +261,10 @@ def test_edges_are_planned_released_and_kept(text: str, epsilon: float, tmp_path
     people = np.arange(plan.workload.size)
     released = plan.release(people)
     exact = plan.workload.matvec(people)
-    assert (np.abs(released.answers - exact) <= 40 * plan.forecast().std + 1e-9).all()
+    assert (np.abs(released.answers - exact) <= 40 * plan.standard_errors + 1e-9).all()
     plan.save(tmp_path / "plan.nw")
     again = nw.load(tmp_path / "plan.nw")
-    np.testing.assert_array_equal(again.forecast().std, plan.forecast().std)
+    np.testing.assert_array_equal(again.standard_errors, plan.standard_errors)
 
 
 def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ REPLACED_FIGURES = {  # by another program, as above
 @pytest.mark.slow
 @pytest.mark.parametrize("text", REPLACED_FIGURES)
 def test_more_replaced_people_have_the_errors_stated(text: str) -> None:
-    assert nw.plan(text, REPLACED).forecast().rmse <= 1.01 * REPLACED_FIGURES[text]
+    assert nw.plan(text, REPLACED).achieved <= 1.01 * REPLACED_FIGURES[text]
 
 
 @pytest.mark.parametrize(("text", "error"), [("prefix:8", 2.680), ("prefix:16", 3.653)])
@@ -353,12 +353,14 @@ def test_replaced_people_have_the_errors_stated_and_their_number_exactly(
 ) -> None:
     plan = nw.plan(text, REPLACED)
     assert plan.mechanism == "carry"
-    assert plan.forecast().rmse <= 1.01 * error
-    assert plan.forecast().std[-1] == 0
+    assert plan.achieved <= 1.01 * error
+    assert plan.standard_errors[-1] == 0
     people = np.arange(plan.workload.size)
     assert plan.release(people).answers[-1] == people.sum()
     plan.save(tmp_path / "plan.nw")
-    np.testing.assert_array_equal(nw.load(tmp_path / "plan.nw").forecast().std, plan.forecast().std)
+    np.testing.assert_array_equal(
+        nw.load(tmp_path / "plan.nw").standard_errors, plan.standard_errors
+    )
     # The same noise protects nobody who may be absent: under add-remove it is drawn freely.
     free = plan.at(nw.Privacy(epsilon=1))
     assert not free.method.closed

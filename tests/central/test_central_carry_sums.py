@@ -126,7 +126,7 @@ def test_sums_are_measured_where_they_pay_and_forecasts_are_exact(plan: nw.Plan)
     variance, _ = generalised(matrix.astype(float), noise, gram)
     assert plan.forecast().rmse == pytest.approx(np.sqrt(variance / plan.workload.queries))
     drawn = plan.accuracy.draw(4000, np.random.default_rng(3))
-    assert (drawn**2).mean() == pytest.approx((plan.forecast().std ** 2).mean(), rel=0.05)
+    assert (drawn**2).mean() == pytest.approx((plan.standard_errors**2).mean(), rel=0.05)
 
 
 def test_releases_have_the_errors_that_are_forecast(plan: nw.Plan) -> None:
@@ -134,11 +134,11 @@ def test_releases_have_the_errors_that_are_forecast(plan: nw.Plan) -> None:
     method = plan.method
     noise = method.carries.draw(method.scale, 2000, SeededSource(5)).astype(np.float64)
     errors = plan.workload.dense() @ method.cells(noise)
-    mean = (plan.forecast().std ** 2).mean()
+    mean = (plan.standard_errors**2).mean()
     assert (errors**2).mean() == pytest.approx(mean, rel=7 * 0.8 / np.sqrt(2000))
     people = np.arange(plan.workload.size)
     released = plan.release(people).answers - plan.workload.matvec(people)
-    assert (np.abs(released) <= 40 * plan.forecast().std).all()
+    assert (np.abs(released) <= 40 * plan.standard_errors).all()
 
 
 @pytest.mark.parametrize(("text", "epsilon"), [("ranges:80", 2.0), ("prefix:9*prefix:9", 0.01)])
@@ -156,7 +156,7 @@ def test_plans_with_sums_are_kept_and_forged_ones_pay_for_their_columns(
 ) -> None:
     plan.save(tmp_path / "plan.nw")
     again = nw.load(tmp_path / "plan.nw")
-    np.testing.assert_array_equal(again.forecast().std, plan.forecast().std)
+    np.testing.assert_array_equal(again.standard_errors, plan.standard_errors)
     header, arrays = container.read(tmp_path / "plan.nw", FileKind, "plan again")
     longer = arrays["factor.0"].copy()
     longer[-1] *= 4

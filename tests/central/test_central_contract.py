@@ -342,7 +342,7 @@ def test_plans_survive_their_files(name: str, neighbours: str, tmp_path: Path) -
         again = nw.load(tmp_path / "plan.nw")
         assert again.privacy == plan.privacy
         assert again.mechanism == name
-        np.testing.assert_array_equal(again.forecast().std, plan.forecast().std)
+        np.testing.assert_array_equal(again.standard_errors, plan.standard_errors)
         json.dumps(case(key).mechanism.record())
         ledger = nw.Ledger(tmp_path / f"{name_of(key)}.db".replace("*", "x"))
         ledger.create("people", again.privacy)  # one release of just that budget fits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -92,8 +93,28 @@ def test_every_local_mechanism_is_described_as_the_registry_does() -> None:
     assert list(described("Without a curator").items()) == list(entries.items())
 
 
+DEMO = ["demo", "--output", "demo-output"]
+
+
+def run(words: list[str]) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, (words, result.output)
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `noisewright demo` writes: many pages begin with it."""
+    folder = tmp_path_factory.mktemp("demonstration")
+    with pytest.MonkeyPatch.context() as moved:
+        moved.chdir(folder)
+        run(DEMO)
+    return folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_runs(
+    page: Path, demonstration: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     ran = 0
@@ -107,9 +128,10 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
                 words = shlex.split(line, comments=True)
                 if words[-1] == "&":
                     servers.enter_context(_background(words[:-1]))
+                elif words == DEMO:
+                    shutil.copytree(demonstration, tmp_path, dirs_exist_ok=True)
                 else:
-                    result = CliRunner().invoke(main, words)
-                    assert result.exit_code == 0, (line, result.output)
+                    run(words)
                 ran += 1
     assert ran > 0
 

@@ -24,16 +24,6 @@ from noisewright.workload import Identity, Prefix, Stack, Weighted, kron, worklo
 from noisewright.workload.marginals import OnAttributes
 
 
-class SeededSource:
-    """Reproducible bytes, for tests only."""
-
-    def __init__(self, seed):
-        self.generator = np.random.default_rng(seed)
-
-    def bytes(self, count):
-        return self.generator.bytes(count)
-
-
 def uneven_matrix(n, epsilon):
     rng = np.random.default_rng(n)
     q = rng.uniform(1.0, np.exp(epsilon / 2), size=(3 * n, n))

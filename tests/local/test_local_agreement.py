@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from local.strategies import KINDS, SeededSource, listed_reports
+from local.strategies import KINDS, listed_reports
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.storage import HOMES
@@ -21,6 +21,7 @@ from noisewright.planning.local import LocalPlan
 from noisewright.workload import Workload, workload
 from noisewright.workload.atoms import Explicit
 from oracles.local_matrix import answer_covariance
+from oracles.privacy_oracles import SeededSource
 
 EPSILONS = (0.4, 2.5)
 PEOPLE, RUNS = 300, 120

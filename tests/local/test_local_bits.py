@@ -7,7 +7,6 @@ from math import comb
 import numpy as np
 import pytest
 
-from local.strategies import SeededSource
 from noisewright.local.fixedpoint import bernoulli, categorical, integers_below, thresholds
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.randomizer import batch, bits
@@ -22,6 +21,7 @@ from noisewright.local.randomizer.bits import (
     set_bits,
     uniform_sets,
 )
+from oracles.privacy_oracles import SeededSource
 
 
 @pytest.mark.parametrize("threshold", [1, 2**62, 2**63, 2**64 - 1, 4_960_000_000_000_000_001])

@@ -21,7 +21,7 @@ from scipy.stats import chi2
 
 import noisewright as nw
 from local import two_answers
-from local.strategies import KINDS, SeededSource
+from local.strategies import KINDS
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.choose.candidates import candidates
 from noisewright.local.mechanism import LocalProblem, Search
@@ -34,6 +34,7 @@ from noisewright.local.storage import HOMES, pack, unpack
 from noisewright.planning.local import LocalPlan
 from noisewright.workload import Workload, workload
 from oracles import randomizer_law
+from oracles.privacy_oracles import SeededSource
 
 QUICK = Search(effort="low", cache=False)
 DELTA = 1e-6

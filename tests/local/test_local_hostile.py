@@ -10,7 +10,7 @@ from math import isqrt, nextafter
 import mpmath
 import numpy as np
 import pytest
-from strategies import SMALL, SeededSource
+from strategies import SMALL
 
 from noisewright.container import encode
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
@@ -29,6 +29,7 @@ from noisewright.local.transform.orbit_families import Family
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.translations import Translations
 from noisewright.local.vector.noisy_columns import VectorStrategy
+from oracles.privacy_oracles import SeededSource
 
 HALF = 1 << 63
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from local.strategies import SeededSource
 from noisewright.errors import TooLarge
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
+from oracles.privacy_oracles import SeededSource
 
 CONSTANT = [
     "randomized-response",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from local.strategies import SeededSource, uneven_matrix
+from local.strategies import uneven_matrix
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.grams import table_gram
@@ -18,6 +18,7 @@ from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import LocalProblem, Search
 from noisewright.local.registry import MECHANISMS
 from noisewright.workload import workload
+from oracles.privacy_oracles import SeededSource
 
 WORKLOADS = [
     "identity:16",

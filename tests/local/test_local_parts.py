@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from local.strategies import SeededSource
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.composed.mixture import Coarsening, Mixture
@@ -17,6 +16,7 @@ from noisewright.local.storage import pack, unpack
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.workload import Identity, Prefix, Stack, Weighted, kron
 from noisewright.workload.marginals import OnAttributes
+from oracles.privacy_oracles import SeededSource
 
 SIZES = (3, 2, 4)
 SHARES = np.array([0.3, 0.7])

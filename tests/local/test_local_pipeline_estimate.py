@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from local.strategies import SMALL, SeededSource
+from local.strategies import SMALL
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.answers import distribution, estimate
@@ -23,6 +23,7 @@ from noisewright.local.transform import fourier as fourier_module
 from noisewright.local.transform.fourier import fourier
 from noisewright.workload import workload
 from noisewright.workload.gram import MarginalGram
+from oracles.privacy_oracles import SeededSource
 
 PEOPLE = np.repeat(np.arange(8), [700, 10, 300, 40, 0, 250, 100, 600])
 TRUTH = np.bincount(PEOPLE, minlength=8)

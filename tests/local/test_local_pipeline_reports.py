@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from local.strategies import SMALL, SeededSource
+from local.strategies import SMALL
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.local.composed.mixture import Coarsening, Mixture
@@ -20,6 +20,7 @@ from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.reports.aggregate import REASONS, Aggregate
 from noisewright.local.reports.exchange import as_arrow
 from noisewright.local.reports.format import HEADER, Client, ReportFormat
+from oracles.privacy_oracles import SeededSource
 
 RESPONSE = ReportFormat(RandomizedResponse(7, 1.0))
 UNARY = ReportFormat(UnaryEncoding(30, 1.0))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from local.strategies import SMALL, SeededSource
+from local.strategies import SMALL
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.listed import Decoded
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy
 from noisewright.workload import workload
+from oracles.privacy_oracles import SeededSource
 
 LISTED = [name for name, strategy in SMALL.items() if isinstance(strategy, IndexStrategy)]
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from local.strategies import SMALL, SeededSource, listed_reports, scores
+from local.strategies import SMALL, listed_reports, scores
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import contrast_limit
@@ -18,6 +18,7 @@ from noisewright.local.histogram.unary import UnaryEncoding
 from noisewright.local.storage import pack, unpack
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
+from oracles.privacy_oracles import SeededSource
 
 NAMES = sorted(SMALL)
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from local.strategies import SeededSource
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import lower_bound
@@ -20,6 +19,7 @@ from noisewright.local.transform.fourier import fourier
 from noisewright.local.transform.walsh import _dense, walsh_energies
 from noisewright.workload import workload
 from oracles import local_matrix as oracle
+from oracles.privacy_oracles import SeededSource
 
 SMALL = ["marginals:2^3:2", "marginals:2^4:<=2", "marginals:3x2x2:<=2", "marginals:3x5:<=1"]
 

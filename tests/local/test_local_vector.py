@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from local.strategies import SeededSource
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.storage import pack, unpack
@@ -13,6 +12,7 @@ from noisewright.local.vector.codebook import Codebook, one_bit, privunit
 from noisewright.local.vector.held_columns import factor_columns, largest_distance
 from noisewright.local.vector.noisy_columns import VectorStrategy, matrix_l1, matrix_l2
 from noisewright.workload import workload
+from oracles.privacy_oracles import SeededSource
 
 TEXTS = ["identity:6", "prefix:8", "marginals:2^3:1"]
 

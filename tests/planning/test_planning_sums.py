@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,6 +115,10 @@ def test_sums_are_unbiased_and_intervals_cover(privacy: Privacy) -> None:
     assert mean_hits.min() >= binom.ppf(alarm, trials, 0.95)
 
 
+COUNTED: dict[Any, Any] = {}
+"""Exact tables of the same people: those of plans under every budget."""
+
+
 @pytest.mark.parametrize("kind", ["rho", "epsilon"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
@@ -129,7 +134,10 @@ def test_no_neighbour_moves_measurements_further_than_the_noise_allows(
     base = people(6, 1)
 
     def measured(table: pa.Table) -> np.ndarray:
-        counts = made.counts(table)
+        key = tuple(made.method.tables), repr(table.to_pylist())
+        if key not in COUNTED:
+            COUNTED[key] = made.counts(table)
+        counts = COUNTED[key]
         return np.concatenate(
             [
                 exact / law.scale

@@ -175,14 +175,17 @@ def test_typed_columns_take_any_further_instant(kind: pa.DataType) -> None:
     domain = Domain(fitting)
     before = counts(pa.table({a.name: ticks(kind, 0) for a in fitting}), domain)
     farthest = [2**31 - 1, -(2**31)] if kind.bit_width == 32 else FAR
+    together = [np.array(cells) for cells in before]
     for far in farthest:
         column = ticks(kind, 0, far)
-        table = pa.table({a.name: column for a in fitting})
-        added(before, counts(table, domain))
-        added(before, counts(table.to_reader(), domain))
+        after = counts(pa.table({a.name: column for a in fitting}), domain)
+        added(before, after)
+        together = [t + np.subtract(a, b) for t, a, b in zip(together, after, before, strict=True)]
         for attribute in fitting:
             if attribute.name != "text":
                 assert len(attribute.encode(column)) == 2
+    everyone = pa.table({a.name: ticks(kind, 0, *farthest) for a in fitting})
+    assert counts(everyone.to_reader(), domain) == [cells.tolist() for cells in together]
     if pa.types.is_date(kind):
         day = Domain([Categorical("text", ["1970-01-01"], outside="other")])
         assert counts(pa.table({"text": ticks(kind, 0, min(farthest))}), day) == [[1, 1]]

@@ -14,6 +14,8 @@ import click
 from noisewright.stages import listening
 
 if TYPE_CHECKING:
+    from noisewright.planning.explain import Explanation
+    from noisewright.planning.local import LocalPlan
     from noisewright.planning.plan import TableError
     from noisewright.planning.release import Release
     from noisewright.solution import BoundClass, ClassBound
@@ -207,3 +209,13 @@ def progress(description: str) -> Iterator[Callable[..., None]]:
 
         with listening(begin, lambda done: p.update(task, total=1.0, completed=done)):
             yield update
+
+
+def draw(subject: Explanation | LocalPlan, page: str | None) -> None:
+    """Write the page that was asked for, where one was."""
+    if page is None:
+        return
+    from noisewright.report import report
+
+    report(subject, page)
+    click.echo(f"report: {page}", err=True)

@@ -90,6 +90,9 @@ def faded_shares(ways: int, seen: Step, gain: Step, steps: int) -> FloatArray:
         gains = gain(seen(w))
         if not gains.any():
             break  # nothing is asked
-        w = w * np.sqrt(gains / (w @ gains))
-        w /= w.sum()
+        moved = w * np.sqrt(gains / (w @ gains))
+        moved /= moved.sum()
+        if (moved == w).all():
+            break  # and no further step would move it
+        w = moved
     return np.asarray(w)

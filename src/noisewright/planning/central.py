@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noisewright import __version__
 from noisewright.central.blocks.block_mechanism import continuous_deviation
 from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.central.groups import RowBounds
@@ -24,16 +22,21 @@ from noisewright.domain import Domain
 from noisewright.domain.unit import ROW_IS_PERSON
 from noisewright.errors import InvalidParameter, refusing, shortened
 from noisewright.estimate.accuracy import Accuracy
+from noisewright.planning.central_answers import (
+    derived,
+    interval_widths,
+    linear_answers,
+    outcome,
+    standard_errors,
+)
+from noisewright.planning.central_counts import counting_sql, exact_counts
+from noisewright.planning.central_summary import central_record, central_summary, measured
 from noisewright.planning.counting import (
     Counter,
     Data,
-    checked_histogram,
-    histogram_marginal,
-    is_histogram,
 )
 from noisewright.planning.impossible import Known, contradictions, given_empty_cells, warn_of
 from noisewright.planning.plan import (
-    LEVEL,
     Forecast,
     ReleasedTable,
     TableError,
@@ -45,7 +48,7 @@ from noisewright.planning.plan import (
     query_names,
     table_errors,
 )
-from noisewright.planning.postprocess import Steps, held, processed
+from noisewright.planning.postprocess import Steps
 from noisewright.planning.release import Release, fresh_name
 from noisewright.planning.spending import (
     Again,
@@ -58,17 +61,16 @@ from noisewright.planning.spending import (
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import row_budget
 from noisewright.privacy.contribution import Contribution
-from noisewright.privacy.rounding import float_above
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
 from noisewright.solution import ClassBound
 from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.measures import COUNT, Measure
+from noisewright.workload.measures import COUNT
 from noisewright.workload.relative_weights import weighted_needs
 from noisewright.workload.spec import Questions
-from noisewright.workload.statistics import Column, Noisy, Widths
+from noisewright.workload.statistics import Column, Widths
 from noisewright.workload.structure import Term, terms
 from noisewright.workload.tensor import mean_error
 
@@ -229,7 +231,7 @@ class CentralPlan(Shown):
         return self.method.accuracy(self.terms)
 
     @cached_property
-    def _impossible(self) -> Known | None:
+    def impossible(self) -> Known | None:
         """What impossible cells tell about the answers."""
         if self.domain is None or not self.domain.boxes or not self.spend.losses:
             return None
@@ -238,7 +240,7 @@ class CentralPlan(Shown):
     @cached_property
     def accuracy(self) -> Accuracy:
         """How wrong the answers to the terms are, impossible cells taken into account."""
-        return self.measured_accuracy if self._impossible is None else self._impossible.accuracy
+        return self.measured_accuracy if self.impossible is None else self.impossible.accuracy
 
     @cached_property
     def interval_accuracy(self) -> Accuracy:
@@ -266,10 +268,15 @@ class CentralPlan(Shown):
         return replace(self, proposal=proposal, promise=promise, known_accuracy=None)
 
     @cached_property
+    def standard_errors(self) -> FloatArray:
+        """Of all answers; NaN for those that depend on how many people there are."""
+        return standard_errors(self)
+
+    @cached_property
     def forecast_column(self) -> Column:
-        """Errors of all answers; NaN for those that depend on how many people there are."""
-        column = self._derived(np.zeros(sum(term.queries for term in self.terms)))
-        return replace(column, std=self.accuracy.error) if self.counts_only else column
+        """The same with intervals, around zero."""
+        nothing = np.zeros(sum(term.queries for term in self.terms))
+        return replace(derived(self, nothing, self.widths), std=self.standard_errors)
 
     def forecast(self) -> Forecast:
         """Errors of all answers, in counts of people, before any budget is spent."""
@@ -385,7 +392,7 @@ class CentralPlan(Shown):
 
         asked = "; ".join(table.name for table in self.tables())
         title = f"{shortened(asked, 80)} ({self.mechanism})"
-        noise = noise_of(self._measured)
+        noise = noise_of(measured(self))
         unit = None if self.domain is None else self.domain.unit
         return Cost(self.spend, self.privacy, plan_digest(self), title, noise, unit)
 
@@ -425,71 +432,20 @@ class CentralPlan(Shown):
         self, data: Data, counter: Counter | None = None, tables: Sequence[Table] | None = None
     ) -> Counts:
         """The exact tables that the mechanism measures (or others): as private as the data."""
-        if self.domain is not None:
-            self.domain.require_reviewed()  # its labels are published, whatever the data's form
-        tables = self.method.tables if tables is None else tables
-        stage("counting")
-        if is_histogram(data):
-            return self._from_histogram(data, tables)
-        engine, domain, wanted = self._counting(data, counter, tables)
-        return dict(zip(tables, engine.tables(data, domain, wanted), strict=True))
+        asked = self.method.tables if tables is None else tables
+        return exact_counts(self, data, counter, asked)
 
     def counting_sql(self, data: Data, counter: Counter | None = None) -> str:
         """What the counting engine would run on a table: nothing is counted or spent."""
-        engine, domain, wanted = self._counting(data, counter, self.method.tables)
-        return engine.explain(data, domain, wanted)
-
-    def _counting(
-        self, data: Data, counter: Counter | None, tables: Sequence[Table]
-    ) -> tuple[Counter, Domain, list[tuple[tuple[str, ...], Measure]]]:
-        """The engine, and what it is asked."""
-        if self.domain is None:
-            raise InvalidParameter(
-                "data",
-                type(data).__name__,
-                "is a table, and this plan knows no domain",
-                "plan with domain=... (--schema), or give a histogram of integer counts (.npy)",
-            )
-        engine = counter or self.counter
-        if engine is None:
-            raise InvalidParameter(
-                "counter", None, "must be given to count a table", "pass a counting engine"
-            )
-        names = self.domain.names
-        wanted = [(tuple(names[i] for i in t.attributes), t.measure) for t in tables]
-        return engine, self.domain, wanted
-
-    def _from_histogram(self, data: Data, tables: Sequence[Table]) -> Counts:
-        if any(table.measure != COUNT for table in tables):
-            raise InvalidParameter(
-                "data", "histogram", "tells no sums of a number", "give a table of people"
-            )
-        if self.domain is not None and self.domain.unit is not None:
-            raise InvalidParameter(
-                "data",
-                "histogram",
-                f"does not tell which rows share a {self.domain.unit.column}",
-                "give the table, or plan without a unit where one row is one person",
-            )
-        counts = checked_histogram(data, self.sizes)
-        return {table: histogram_marginal(counts, table.attributes) for table in tables}
+        return counting_sql(self, data, counter, self.method.tables)
 
     def noisy(self, measurement: Measurement) -> FloatArray:
         """Linear answers to the terms: unbiased, or within the bias that their accuracy tells."""
-        if self._impossible is None:
-            inner = isinstance(self.method, FittedMechanism)
-            own = measurement.parts[0] if inner else measurement
-            return self.measures_only.answer(own, self.terms)
-        known = self._impossible
-        answers = self.method.answer(measurement, [*self.terms, *known.terms])
-        return known.accuracy.correct(answers, np.zeros_like(answers[known.accuracy.known]))
+        return linear_answers(self, measurement)
 
     def outcome(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says, after the steps of post-processing taken."""
-        column = self.unbiased(measurement, steps)
-        if isinstance(self.method, FittedMechanism):
-            column = held(column, self.method.answer(measurement, self.terms))
-        return processed(self, column, steps) if steps else column
+        return outcome(self, measurement, steps)
 
     def changes(self, steps: Sequence[Steps]) -> bool:
         """Whether steps change answers, so that they need not be unbiased."""
@@ -502,33 +458,12 @@ class CentralPlan(Shown):
 
     def unbiased(self, measurement: Measurement, steps: Sequence[Steps]) -> Column:
         """What a measurement says by itself."""
-        return self._derived(self.noisy(measurement))
-
-    def _derived(self, answers: FloatArray) -> Column:
-        """What linear answers to the terms say of all that is asked."""
-        accuracy, widths = self.interval_accuracy, self.widths
-        std = accuracy.std
-        if not isinstance(self.workload, Questions) or self.workload.counts_only:
-            column = Column.around(answers, std, widths.each(1), widths.all)
-            return column if accuracy.bias is None else column.widened(accuracy.bias)
-        ends = np.cumsum([term.queries for term in self.terms])[:-1]
-        pairs = zip(np.split(answers, ends), np.split(std, ends), strict=True)
-        parts = dict(zip((t.key for t in self.terms), (Noisy(*p) for p in pairs), strict=True))
-        return Column.joined(
-            [
-                statistic.derive([parts[need.key] for need in statistic.needs], widths)
-                for statistic in self.workload.statistics
-            ]
-        )
+        return derived(self, self.noisy(measurement), self.widths)
 
     @cached_property
     def widths(self) -> Widths:
         """How many standard errors hold an answer to a term; simulated laws are drawn once."""
-        accuracy = self.interval_accuracy
-        return Widths(
-            cache(lambda count: accuracy.multiplier(1 - (1 - LEVEL) / count)),
-            accuracy.joint_multiplier(LEVEL),
-        )
+        return interval_widths(self.interval_accuracy)
 
     def contradictions(self, measurement: Measurement) -> Mapping[str, Any] | None:
         """What a measurement says of declared impossible cells; None where nothing is tested."""
@@ -544,43 +479,7 @@ class CentralPlan(Shown):
 
     @cached_property
     def _record(self) -> dict[str, Any]:
-        from noisewright.planning.plan_files import strategy_hash
-
-        forecast = self.forecast()
-        return {
-            "format": "noisewright-release",
-            "version": __version__,
-            "model": "central",
-            "mechanism": self.mechanism,
-            "privacy": self.privacy.to_dict(),
-            "neighbours": self.privacy.neighbours,
-            "person": self.person,
-            "spend": self.spend.to_dict(),
-            "strategy_hash": strategy_hash(self.method),
-            "workload": self.workload.brief(),
-            "domain": None if self.domain is None else self.domain.fingerprint,
-            "queries": self.queries,
-            "interval_level": LEVEL,
-            "libraries": {"numpy": np.__version__},
-            **self._measured,
-            "error": forecast.error,
-            "lower_bound": forecast.lower_bound,
-            "ratio": forecast.ratio,
-            "bound_class": forecast.bound_class,
-            "bounds": [bound.to_dict() for bound in forecast.bounds],
-            **({"notes": notes} if (notes := self._notes()) else {}),
-        }
-
-    @property
-    def _measured(self) -> dict[str, Any]:
-        """What is drawn and measured; a person moves it by so many times what a row does."""
-        return of_rows(self.method.record(), self.contribution)
-
-    def _notes(self) -> dict[str, str]:
-        """What must be known to read some of the answers."""
-        if not isinstance(self.workload, Questions):
-            return {}
-        return {s.name: s.note for s in self.workload.statistics if s.note is not None}
+        return central_record(self)
 
     def outcome_record(self, measurement: Measurement) -> dict[str, Any]:
         """What the record of a release adds to that of its plan."""
@@ -589,19 +488,7 @@ class CentralPlan(Shown):
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
-        forecast = self.forecast()
-        return {
-            "mechanism": self.mechanism,
-            "privacy": self.privacy.to_dict(),
-            "person": self.person,
-            **forecast.summary(),
-            "error": forecast.error,
-            "queries": self.queries,
-            "size": prod(self.sizes),
-            **self._measured,
-            "status": self.status,
-            "seconds": self.seconds,
-        }
+        return central_summary(self)
 
     def save(self, path: str | Path) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
@@ -621,18 +508,6 @@ class CentralPlan(Shown):
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, Any]:
-    """What a mechanism says of itself, with the sensitivity of all rows of a person."""
-    if contribution.rows == 1:
-        return record
-    told = dict(record)
-    if "sensitivity" in told:
-        told["sensitivity"] = float_above(Fraction(told["sensitivity"]) * contribution.multiple)
-    if "parts" in told:
-        told["parts"] = [of_rows(part, contribution) for part in told["parts"]]
-    return told
 
 
 def check_answerable(plan: CentralPlan) -> CentralPlan:

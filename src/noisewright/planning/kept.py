@@ -8,10 +8,13 @@ from typing import Annotated, Any
 import msgspec
 
 from noisewright.container import Header
+from noisewright.domain import Domain
 from noisewright.workload.base import Array
+from noisewright.workload.spec import Questions
 
 Arrays = Mapping[str, Array]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
+Number = Annotated[float, msgspec.Meta(ge=0.0, le=1e200)]  # squares stay within floats
 
 
 class Kept(Header, frozen=True):
@@ -20,3 +23,20 @@ class Kept(Header, frozen=True):
     def content(self, arrays: Arrays) -> Any:
         """What the file holds."""
         raise NotImplementedError
+
+
+def domain_beside(workload: Any, domain: Domain | None) -> dict[str, Any] | None:
+    """The domain, unless the workload holds it."""
+    return None if domain is None or isinstance(workload, Questions) else domain.to_dict()
+
+
+def domain_of(workload: Any, stored: Mapping[str, Any] | None) -> Domain | None:
+    """The domain again."""
+    if isinstance(workload, Questions):
+        return workload.domain
+    return None if stored is None else Domain.from_dict(stored)
+
+
+def inside(arrays: Arrays, prefix: str) -> dict[str, Array]:
+    """The arrays of one part of a file, under the names that the part gave them."""
+    return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}

@@ -7,45 +7,40 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from noisewright import __version__
 from noisewright.display import Shown
-from noisewright.domain import Domain, Numeric
-from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
-from noisewright.files import check_apart
+from noisewright.domain import Domain
+from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.answers import distribution, estimate
+from noisewright.local.analysis.answers import distribution
 from noisewright.local.analysis.goodness import goodness_of_fit
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
-from noisewright.local.analysis.robust import can_be_robust, robust_answers
 from noisewright.local.analysis.shrinkage import (
     Shrinkage,
     minimax_affine,
-    people_where_it_ends,
 )
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.approximate.tails import MaxError, Tails, biases
 from noisewright.local.bounds.hard_instances import HardInstance, hard_instance
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound
-from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound, prior_floor
+from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.reports.exchange import round_in, write_reports
+from noisewright.local.reports.exchange import round_in
 from noisewright.local.reports.format import Client, ReportFormat
-from noisewright.local.strategy import LARGEST_VECTOR, Strategy
+from noisewright.local.strategy import Strategy
 from noisewright.planning.counting import Counter, Source
+from noisewright.planning.local_forecast import LocalForecast, local_forecast
+from noisewright.planning.local_reading import Reading, liars_limit, read
 from noisewright.planning.local_rehearsal import Rehearsal, rehearse
+from noisewright.planning.local_summary import local_record, local_summary
 from noisewright.planning.plan import (
-    LEVEL,
-    Forecast,
     ReleasedTable,
     TableError,
     answer_tables,
@@ -53,7 +48,7 @@ from noisewright.planning.plan import (
     query_names,
     table_errors,
 )
-from noisewright.planning.population import Margins, in_population
+from noisewright.planning.population import Margins
 from noisewright.planning.release import Release
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Promise, Spend
@@ -62,77 +57,6 @@ from noisewright.workload.base import Array, FloatArray, Workload
 from noisewright.workload.statistics import Column
 
 _QUICK_INSTANCE = 640  # queries and cells together: some seconds
-
-SHUFFLE_DELTA = 1e-9
-"""The δ at which summaries state what shuffled reports promise together."""
-
-
-class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How answers are read from collected reports."""
-
-    errors: Errors = "plug-in"
-    population: bool = False
-    non_negative: bool = False
-    shrink: bool = False
-    """Answers of the affine estimate with the least worst error, which is biased."""
-    liars: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
-    """Share of the reports that may say anything; intervals hold for all of these as well."""
-    margins: Margins | None = None
-    """Where given, answers are those of the population that these margins are of."""
-
-    def told(self, plan: LocalPlan, before: Mapping[str, Any]) -> dict[str, Any]:
-        """What the record says of it."""
-        return {
-            **before,
-            "standard_errors": self.errors,
-            "population": self.population,
-            "non_negative": self.non_negative,
-            "shrink": self.shrink,
-            "liars": self.liars,
-            "liars_limit": plan.liars_limit(self),
-            "margins": None if self.margins is None else list(self.margins.attributes),
-        }
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LocalForecast(Forecast):
-    """Errors in counts of people, for so many people spread evenly over the cells.
-
-    `worst_rmse` is the root mean square error on the worst table of as many people.
-    """
-
-    people: int
-    worst_rmse: float
-    bias: FloatArray | None = None
-    """The largest bias of every answer, which its intervals include; None where there is none."""
-    max_error: float | None = None
-    """What all answers together stay within, but with the plan's β; None without such a goal."""
-    shrinkage: Shrinkage | None = None
-    """The biased estimate with the least worst error, where it was asked for."""
-    shrinking_ends: int | None = None
-    """People from whom it errs no less than 0.99 times as much as the unbiased one."""
-
-    @property
-    def shrunk_worst_rmse(self) -> float | None:
-        """Root mean square error of the shrunk answers on the worst table of as many people."""
-        if self.shrinkage is None:
-            return None
-        return float(np.sqrt(self.shrinkage.value / len(self.std)))
-
-    def _facts(self) -> list[tuple[str, str]]:
-        errors = {"rmse": self.rmse, "max": self.max, "worst rmse": self.worst_rmse}
-        shown = [(name, f"{error:,.4g}") for name, error in errors.items()]
-        return [("answers", f"{len(self.std):,}"), ("people", f"{self.people:,}"), *shown]
-
-    def summary(self) -> dict[str, Any]:
-        names = ("people", "rmse", "max", "worst_rmse")
-        told = {name: getattr(self, name) for name in names}
-        if self.max_error is not None:
-            told["max_error_share"] = self.max_error / self.people
-        if self.shrinkage is not None:
-            told["shrunk_worst_rmse"] = self.shrunk_worst_rmse
-            told["shrinking_ends"] = self.shrinking_ends
-        return told
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,17 +141,9 @@ class LocalPlan(Shown):
 
         Without a domain, the table's column `cell` holds the number of each person's cell.
         """
-        if isinstance(table, str | Path):
-            check_apart(output, table)
-        domain = self.domain or _numbered(self.strategy.size)
-        domain.require_reviewed()
-        engine = counter or self.counter
-        if engine is None:
-            raise InvalidParameter(
-                "counter", None, "must be given to read a table", "pass a counting engine"
-            )
-        batches = engine.cells(table, domain)
-        return write_reports(output, (self.client.randomize_many(cells) for cells in batches))
+        from noisewright.planning.tallying import randomize_table
+
+        return randomize_table(self, table, output, counter or self.counter)
 
     def tally_table(self, table: Source, *, counter: Counter | None = None) -> Aggregate:
         """Simulate a client for every row of a table and add the reports up, where the rows are.
@@ -236,8 +152,7 @@ class LocalPlan(Shown):
         """
         from noisewright.planning.tallying import tally_table
 
-        domain = self.domain or _numbered(self.strategy.size)
-        return tally_table(self, table, domain, counter or self.counter)
+        return tally_table(self, table, counter or self.counter)
 
     # --- errors before any report -------------------------------------------------------------
 
@@ -329,24 +244,7 @@ class LocalPlan(Shown):
 
         With `shrink`, also the worst error of the best biased estimate, and where it ends to help.
         """
-        accuracy = self.accuracy(people, population=population)
-        std, count = accuracy.std, accuracy.people
-        worst = count * self.analysis.worst_case
-        bias = None if self.bias is None else count * self.bias
-        beside = 0.0 if bias is None else bias
-        return LocalForecast(
-            std=std,
-            halfwidth=accuracy.multiplier(LEVEL) * std + beside,
-            simultaneous_halfwidth=accuracy.joint_multiplier(LEVEL) * std + beside,
-            people=count,
-            worst_rmse=float(np.sqrt(worst / self.workload.queries)),
-            bias=bias,
-            max_error=None if self.goal is None else count * self.max_error(count),
-            shrinkage=self.shrinkage(count) if shrink else None,
-            shrinking_ends=people_where_it_ends(self.strategy, table_gram(self.plain_workload))
-            if shrink
-            else None,
-        )
+        return local_forecast(self, self.accuracy(people, population=population), shrink)
 
     def amplified(self, people: int, delta: float) -> Privacy:
         """The central guarantee of shuffled reports: an extra beside ε, never instead of it."""
@@ -403,17 +301,6 @@ class LocalPlan(Shown):
         counts. With `shrink` answers are those of the biased estimate with the least worst error;
         intervals stay around the unbiased ones, and hold these too.
         """
-        if shrink and (non_negative or liars or margins is not None or groups > 1):
-            raise InvalidParameter(
-                "shrink", shrink, "stands alone: no non_negative, liars, margins or median"
-            )
-        if not 0 <= liars < 1:
-            raise InvalidParameter("liars", liars, "must be a share of the reports, 0 <= liars < 1")
-        if margins is not None and (liars or non_negative):
-            raise InvalidParameter(
-                "margins", margins.attributes, "cannot be combined with liars or non_negative"
-            )
-        collected = self.aggregate(reports, groups=groups, cap=cap).copy()
         reading = Reading(
             errors=errors,
             population=population or margins is not None,
@@ -422,6 +309,8 @@ class LocalPlan(Shown):
             liars=liars,
             margins=margins,
         )
+        reading.check(groups)
+        collected = self.aggregate(reports, groups=groups, cap=cap).copy()
         release = Release(self, collected, (reading,))
         _ = release.intervals  # whatever cannot be estimated is refused here
         return release
@@ -429,59 +318,17 @@ class LocalPlan(Shown):
     def outcome(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
         """What collected reports say."""
         (reading,) = steps
-        estimates = estimate(
-            self.answered,
-            measurement,
-            errors=reading.errors,
-            population=reading.population,
-            non_negative=reading.non_negative,
-        )
-        # About the unbiased answers, and widened where needed to hold the fitted ones.
-        accuracy = estimates.accuracy
-        if reading.margins is not None:
-            if self.targets is not None:
-                raise InvalidParameter("margins", reading.margins.attributes, "need exact queries")
-            return in_population(self, reading.margins, estimates.histogram, accuracy)
-        if reading.liars and measurement.groups > 1:
-            raise InvalidParameter(
-                "liars", reading.liars, "cannot be combined with medians over groups",
-                "leave out median",
-            )  # fmt: skip
-        if self.liars_limit(reading) == "consistent":
-            robust = robust_answers(self.plain_workload, measurement, reading.liars)
-            limits = robust.lower, robust.upper
-            return Column(robust.answers, accuracy.std, limits, limits)
-        widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
-        around = Column.around(estimates.centre, accuracy.std, *widths)
-        answers, moved = estimates.answers, self._moved(measurement, reading.liars)
-        if reading.shrink:
-            answers = self._shrunk(measurement)
-        if self.bias is not None:
-            moved = moved + measurement.people * self.bias
-        each, all_ = (
-            (np.minimum(low - moved, answers), np.maximum(high + moved, answers))
-            for low, high in (around.each, around.all)
-        )
-        return Column(answers, accuracy.std, each, all_)
+        return read(self, measurement, reading)
 
     def liars_limit(self, reading: Reading) -> Literal["consistent", "influence"] | None:
-        """How it is found what liars can have done, where there may be any.
-
-        `consistent`: answers and limits are of all tables of people that explain the reports with
-        so few liars. `influence`: intervals are wider by what so many reports move an answer at
-        most; larger, and for any number of cells.
-        """
-        if not reading.liars:
-            return None
-        plain = not (reading.non_negative or reading.population) and self.targets is None
-        small = can_be_robust(self.strategy, self.plain_workload)
-        return "consistent" if plain and small else "influence"
+        """How it is found what liars can have done, where there may be any."""
+        return liars_limit(self, reading)
 
     def changes(self, steps: tuple[Reading, ...]) -> bool:
         """Whether answers are not those that were measured, and need not be unbiased."""
-        limits = (self.liars_limit(reading) for reading in steps)
-        changed = any(reading.non_negative or reading.shrink for reading in steps)
-        return "consistent" in limits or changed
+        return any(
+            reading.changes or liars_limit(self, reading) == "consistent" for reading in steps
+        )
 
     @property
     def tells_unbiased(self) -> bool:
@@ -490,24 +337,8 @@ class LocalPlan(Shown):
 
     def unbiased(self, measurement: Aggregate, steps: tuple[Reading, ...]) -> Column:
         """What collected reports say by themselves."""
-        plain = [
-            msgspec.structs.replace(reading, non_negative=False, shrink=False, liars=0.0)
-            for reading in steps
-        ]
-        return self.outcome(measurement, tuple(plain))
-
-    def _shrunk(self, measurement: Aggregate) -> FloatArray:
-        if measurement.groups > 1:
-            raise InvalidParameter("shrink", True, "cannot be combined with medians over groups")
-        cells = self.shrinkage(measurement.people).histogram(measurement.total)
-        return np.asarray(self.answered.matvec(cells), dtype=np.float64)
-
-    def _moved(self, measurement: Aggregate, liars: float) -> FloatArray | float:
-        """How far liars can have moved each answer, at most."""
-        if not liars:
-            return 0.0
-        number = ceil(liars * measurement.people)
-        return number * influence(self.strategy, self.answered, measurement.cap)
+        (reading,) = steps
+        return read(self, measurement, reading.plain)
 
     def outcome_record(self, measurement: Aggregate) -> dict[str, Any]:
         """What the reports add to the record of the plan."""
@@ -555,21 +386,7 @@ class LocalPlan(Shown):
 
     def record(self) -> dict[str, Any]:
         """What reports promise and what they were made with: ready for JSON, nothing private."""
-        return {
-            "format": "noisewright-estimate",
-            "version": __version__,
-            "model": "local",
-            "mechanism": self.mechanism,
-            "privacy": self.privacy.to_dict(),
-            "neighbours": self.privacy.neighbours,
-            "plan": self.format.name,
-            "workload": self.workload.brief(),
-            "domain": None if self.domain is None else self.domain.fingerprint,
-            "queries": self.workload.queries,
-            "ratio": self.comparison.ratio,
-            "bound_class": self.comparison.bound_class,
-            "interval_level": LEVEL,
-        }
+        return local_record(self)
 
     @cached_property
     def certificate(self) -> LowerBound | None:
@@ -604,46 +421,9 @@ class LocalPlan(Shown):
         except NoisewrightError:
             return None
 
-    def _goal_figures(self) -> dict[str, Any]:
-        """The largest error that the plan is for, and the people that it needs."""
-        if self.goal is None:
-            return {}
-        hard = self.hard_instance
-        return {
-            "any_protocol_lower_bound": None if hard is None else hard.people,
-            "any_protocol_class": None if hard is None else hard.bound_class,
-            "max_error": self.goal.error,
-            "beta": self.goal.beta,
-            "people_for_max_error": self.people_for_max_error(),
-            "largest_bias": 0.0 if self.bias is None else float(self.bias.max()),
-        }
-
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on, at α = 0.01, and those that the plan was made for."""
-        best = self.certificate
-        prior = best and prior_floor(self.workload, self.epsilon)
-        floor = 0.0 if best is None else best.sample_complexity(ALPHA)
-        certified = None if best is None else best.ratio(self.analysis.worst_case)
-        asked: dict[str, Any] = {}
-        if self.alpha is not None:
-            asked |= {"alpha": self.alpha, "people_needed": self.people_for()}
-        if self.people is not None:
-            asked |= {**self.forecast().summary(), "shuffled": self._shuffled(self.people)}
-        return {
-            **self.comparison.to_dict(),
-            "sample_complexity_prior_bound": prior and prior.sample_complexity(ALPHA),
-            "certified_lower_bound": floor or None,
-            "certified_ratio": certified,
-            "certificate": best and best.name,
-            "privacy": self.privacy.to_dict(),
-            "queries": self.workload.queries,
-            "size": self.workload.size,
-            "report_bytes": self.format.length,
-            "plan": self.format.name,
-            "runners_up": [dict(row) for row in self.runners_up],
-            **asked,
-            **self._goal_figures(),
-        }
+        return local_summary(self)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -654,23 +434,8 @@ class LocalPlan(Shown):
             ("report", f"{self.format.length} bytes"),
         ]
 
-    def _shuffled(self, people: int) -> dict[str, float | None] | None:
-        """What shuffled reports promise together, where the bound says anything."""
-        try:
-            promise = self.amplified(people, SHUFFLE_DELTA)
-        except NoisewrightError:
-            return None
-        return {"epsilon": promise.epsilon, "delta": promise.delta}
-
     def save(self, path: str | Path) -> None:
         """Write the plan: safetensors with a JSON header, whole or not at all."""
         from noisewright.planning.plan_files import save
 
         save(self, path)
-
-
-def _numbered(size: int) -> Domain:
-    """Cells by their number, where a plan knows nothing else about them."""
-    if size > LARGEST_VECTOR:
-        raise TooLarge(f"{size:.3g} cells by number are too many; plan with a domain")
-    return Domain([Numeric.integers("cell", 0, size - 1)])

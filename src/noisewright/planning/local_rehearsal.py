@@ -46,7 +46,7 @@ def rehearse(
     plan: LocalPlan, histogram: npt.ArrayLike, runs: int, rng: np.random.Generator
 ) -> Rehearsal:
     """Simulate reports of the people of a public table, cell by cell."""
-    from noisewright.planning.local import Reading
+    from noisewright.planning.local_reading import Reading
 
     people = np.asarray(histogram)
     if people.shape != (plan.strategy.size,) or people.dtype.kind not in "iu" or people.min() < 0:

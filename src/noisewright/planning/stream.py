@@ -26,9 +26,8 @@ from noisewright.workload.atoms import Prefix
 from noisewright.workload.tensor import mean_error
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class StreamPlan(StreamMechanism, Shown):
-    """A planned stream: one person, who counts at one step or several, is the neighbour."""
+class _Planned(Shown):
+    """What planned streams share."""
 
     @property
     def model(self) -> str:
@@ -49,7 +48,20 @@ class StreamPlan(StreamMechanism, Shown):
         disk, how many steps were answered. Without one it lives and ends with this process. With a
         `ledger`, the budget is taken from that of `dataset` before anything starts.
         """
+        assert isinstance(self, StreamPlan | CarryStreamPlan)
         return _started(self, position, purse_of(ledger, dataset, again))
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan, whole or not at all; a running stream has a `save` of its own."""
+        from noisewright.planning.plan_files import save
+
+        assert isinstance(self, StreamPlan | CarryStreamPlan)
+        save(self, path)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StreamPlan(StreamMechanism, _Planned):
+    """A planned stream: one person, who counts at one step or several, is the neighbour."""
 
     @property
     def cost(self) -> Cost:
@@ -86,12 +98,6 @@ class StreamPlan(StreamMechanism, Shown):
             "grid_step": 2.0**-self.grid_bits,
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all; a running stream has a `save` of its own."""
-        from noisewright.planning.plan_files import save
-
-        save(self, path)
-
     def _facts(self) -> list[tuple[str, str]]:
         return [
             ("steps", f"{self.factorization.steps:,}"),
@@ -101,24 +107,8 @@ class StreamPlan(StreamMechanism, Shown):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CarryStreamPlan(CarryStreamMechanism, Shown):
+class CarryStreamPlan(CarryStreamMechanism, _Planned):
     """A planned stream under pure privacy: carry noise, one number of memory a level."""
-
-    @property
-    def model(self) -> str:
-        """Who adds the noise."""
-        return "central"
-
-    def start(
-        self,
-        position: str | Path | None = None,
-        *,
-        ledger: LedgerLike | None = None,
-        dataset: str | None = None,
-        again: Again = "refuse",
-    ) -> RunningStream:
-        """Begin a stream, as `StreamPlan.start` does."""
-        return _started(self, position, purse_of(ledger, dataset, again))
 
     @property
     def cost(self) -> Cost:
@@ -155,12 +145,6 @@ class CarryStreamPlan(CarryStreamMechanism, Shown):
             "noise": {"law": "carried-laplace", "scale": self.levels[0].scale},
             "grid_step": 1.0,
         }
-
-    def save(self, path: str | Path) -> None:
-        """Write the plan, whole or not at all; a running stream has a `save` of its own."""
-        from noisewright.planning.plan_files import save
-
-        save(self, path)
 
     def _facts(self) -> list[tuple[str, str]]:
         return [

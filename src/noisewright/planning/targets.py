@@ -129,7 +129,7 @@ def with_budget(plan: CentralPlan, name: BudgetName, value: float) -> CentralPla
 
 
 def _error(plan: CentralPlan, target: Target) -> float:
-    std = plan.forecast_column.std
+    std = plan.standard_errors
     part = std if target.table is None else std[_rows(plan, target.table)]
     part = part[np.isfinite(part)]
     if not len(part):

@@ -43,17 +43,11 @@ from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges,
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import OnAttributes
 from noisewright.workload.measures import COUNT, CentredSum, Measure, Weights
+from noisewright.workload.number_statistics import Means, Sums, Variances
 from noisewright.workload.predicate import parse_predicate
 from noisewright.workload.quantiles import check_levels
 from noisewright.workload.relative_weights import weighted_needs
-from noisewright.workload.statistics import (
-    Counts,
-    Means,
-    Quantiles,
-    Statistic,
-    Sums,
-    Variances,
-)
+from noisewright.workload.statistics import Counts, Quantiles, Statistic
 from noisewright.workload.structure import Term, terms
 
 _ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}

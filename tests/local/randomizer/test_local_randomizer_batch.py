@@ -8,7 +8,7 @@ from scipy.stats import chi2
 
 from local.randomizer.cases import KINDS, VECTORS, large, whole
 from local.randomizer.vectors import bits_below_a_draw
-from local.strategies import SeededSource, listed_reports
+from local.strategies import listed_reports
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.randomizer import batch, interpret
 from noisewright.local.randomizer.batch import Sampler, check_values
@@ -16,6 +16,7 @@ from noisewright.local.randomizer.chances import report_chances
 from noisewright.local.randomizer.laws import Favour, Same
 from noisewright.local.randomizer.routers import Project, View
 from noisewright.local.reports.tallies import tally_of
+from oracles.privacy_oracles import SeededSource
 
 PEOPLE = 40_000
 SMALL = {name: strategy for name, strategy in KINDS.items() if strategy.outputs < 3000}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, islice
 from math import inf
 
@@ -25,9 +26,9 @@ from noisewright.central.gaussian.replaced import PAIR_CELLS
 from noisewright.central.laplace.pure_bound import LARGEST, pure_bound
 from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
 from noisewright.central.laplace.weighted_identity import (
+    FEW_CELLS,
     TotalVariance,
     WeightedIdentity,
-    quick,
     race,
     usual_starts,
 )
@@ -36,7 +37,7 @@ from noisewright.central.problem import Candidate
 from noisewright.norm.factorize import factorize
 from noisewright.workload import Workload
 from noisewright.workload.base import Array, FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.gram import DenseGram, Gram
 
 MOST_CELLS = 1024
 """Cells up to which strategies for replaced people are searched."""
@@ -87,7 +88,19 @@ class PublicTotal(TotalVariance):
 
 def signed_identity(gram: Gram, sizes: tuple[int, ...]) -> WeightedIdentity:
     """The best found rows, of both signs, beside the cells and the public total."""
-    variance = PublicTotal(quick(gram))
+    if gram.size > FEW_CELLS:
+        return _searched(gram, sizes)
+    return _found(gram.dense().astype(np.float64).tobytes(), gram.size, sizes)
+
+
+@lru_cache(maxsize=16)  # the same queries are planned under budget after budget
+def _found(content: bytes, cells: int, sizes: tuple[int, ...]) -> WeightedIdentity:
+    """The search over few cells, for the entries of a Gram matrix."""
+    return _searched(DenseGram(np.frombuffer(content).reshape(cells, cells)), sizes)
+
+
+def _searched(gram: Gram, sizes: tuple[int, ...]) -> WeightedIdentity:
+    variance = PublicTotal(gram)
     plain = variance(np.zeros(2 * gram.size))[0]
     value, rows = race(variance, _signed_starts(sizes), gram.size)
     if value > plain * (1 - 1e-9):

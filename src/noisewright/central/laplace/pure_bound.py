@@ -23,6 +23,7 @@ another law, also pure, may do better: this is a bound for independent Laplace n
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -43,6 +44,7 @@ _SHIFTS = (8, 6)
 _FACTORS = (1.0, 1.4, 0.8)  # of the weights that suit equal groups
 _SMALL = 128  # cells up to which all of them are tried
 _MULTIPLIERS = 60
+_AT_ONCE = 2**16  # numbers that stay near the processor
 _MARGIN = 1e-9  # far above what rounding does to sums of non-negative numbers
 _LOST = 1e-13  # of the largest eigenvalue: what an eigensolver may get wrong
 
@@ -50,15 +52,26 @@ _LOST = 1e-13  # of the largest eigenvalue: what an eigensolver may get wrong
 def pure_bound(gram: FloatArray, queries: int) -> float:
     """A lower bound on the root mean square error at L1 sensitivity one and unit variance."""
     gram = _averaged(gram)
+    if len(gram) > _QUICK:
+        best = _with_exponent(*_spectrum(gram), _LARGE_EXPONENT)
+    else:
+        best = _searched(np.asarray(gram, dtype=np.float64).tobytes(), len(gram))
+    return float(np.sqrt(best / queries)) * (1 - _MARGIN)
+
+
+def _spectrum(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues above zero, rounding taken off, from the largest down, and their vectors."""
     values, vectors = np.linalg.eigh(gram)
     values = values[::-1] - _LOST * len(gram) * values[-1]
     positive = values > 0
-    values, vectors = values[positive], vectors[:, ::-1][:, positive]
-    if len(gram) > _QUICK:
-        best = _with_exponent(values, vectors, _LARGE_EXPONENT)
-    else:
-        best = _climb(lambda place: _with_exponent(values, vectors, _EXPONENTS[place]))
-    return float(np.sqrt(best / queries)) * (1 - _MARGIN)
+    return values[positive], vectors[:, ::-1][:, positive]
+
+
+@lru_cache(maxsize=16)  # the same queries are planned under budget after budget
+def _searched(content: bytes, size: int) -> float:
+    """The best over exponents, for the entries of a Gram matrix."""
+    values, vectors = _spectrum(np.frombuffer(content).reshape(size, size))
+    return _climb(lambda place: _with_exponent(values, vectors, _EXPONENTS[place]))
 
 
 def _climb(value: Callable[[int], float]) -> float:
@@ -141,5 +154,9 @@ def _cell_shares(
 def _shared_by(shares: FloatArray, least: Integers, groups: FloatArray) -> FloatArray:
     """Σ_j share_j(m_j) over sizes m_j with Σ_j 1/m_j = r, bounded for every number r of groups."""
     multipliers = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, _MULTIPLIERS)]) * shares.max()
-    relaxed = np.array([(shares + m / least).max(axis=1).sum() for m in multipliers])
+    relaxed = np.empty(len(multipliers))
+    step = max(1, _AT_ONCE // shares.size)
+    for start in range(0, len(multipliers), step):
+        part = multipliers[start : start + step, None, None]
+        relaxed[start : start + step] = (shares + part / least).max(axis=2).sum(axis=1)
     return np.asarray((relaxed[:, None] - multipliers[:, None] * groups).min(axis=0))

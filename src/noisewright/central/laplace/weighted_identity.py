@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from itertools import chain, pairwise
 from math import prod
 
@@ -37,7 +37,9 @@ _SHAPES = ((12, 3), (16, 4), (16, 6), (21, 3), (21, 4), (21, 6))
 _GRIDS = (2, 3, 4, 5)
 _RANDOM_ROWS = (1, 2, 3, 4, 6, 16)
 _ONE_THREAD = 2**18  # multiplications that stay on one thread
-_FEW_CELLS = 128
+FEW_CELLS = 128
+"""Cells up to which structure costs more than it saves, and what was found is remembered."""
+
 _START = 0.3  # weight of a start's row, in weights of a cell
 
 
@@ -53,6 +55,8 @@ def _slices(rows: int, cells: int) -> Iterator[slice]:
 
 def _products(a: FloatArray, b: FloatArray) -> FloatArray:
     """a bᵀ for two sets of rows."""
+    if len(a) * len(b) * a.shape[1] <= _ONE_THREAD:
+        return np.asarray(a @ b.T)
     total = np.zeros((len(a), len(b)))
     for piece in _slices(len(a), a.shape[1]):
         total += a[:, piece] @ b[:, piece].T
@@ -61,6 +65,8 @@ def _products(a: FloatArray, b: FloatArray) -> FloatArray:
 
 def _combined(matrix: FloatArray, rows: FloatArray) -> FloatArray:
     """A small matrix times rows."""
+    if matrix.size * rows.shape[1] <= _ONE_THREAD:
+        return np.asarray(matrix @ rows)
     result = np.empty((len(matrix), rows.shape[1]))
     for piece in _slices(len(matrix), rows.shape[1]):
         result[:, piece] = matrix @ rows[:, piece]
@@ -197,16 +203,28 @@ def weighted_identity(
     `sizes` are the attributes whose product the cells are, where they are several; `starts` are
     tried besides the usual ones.
     """
-    candidates = chain(starts, usual_starts(sizes or (gram.size,)))
-    value, rows = race(TotalVariance(quick(gram)), candidates, gram.size)
+    shape = sizes or (gram.size,)
+    if gram.size > FEW_CELLS:
+        return _searched(gram, shape, starts)
+    own = tuple((start.tobytes(), start.shape) for start in starts)
+    return _found(gram.dense().astype(np.float64).tobytes(), shape, own)
+
+
+@lru_cache(maxsize=16)  # the same queries are planned under budget after budget
+def _found(
+    content: bytes, sizes: tuple[int, ...], starts: tuple[tuple[bytes, tuple[int, ...]], ...]
+) -> WeightedIdentity:
+    """The search over few cells, for the entries of a Gram matrix and of starts."""
+    matrix = np.frombuffer(content).reshape(prod(sizes), prod(sizes))
+    own = [np.frombuffer(entries).reshape(shape) for entries, shape in starts]
+    return _searched(DenseGram(matrix), sizes, own)
+
+
+def _searched(gram: Gram, sizes: tuple[int, ...], starts: Sequence[FloatArray]) -> WeightedIdentity:
+    value, rows = race(TotalVariance(gram), chain(starts, usual_starts(sizes)), gram.size)
     if value > gram.trace() * (1 - 1e-9):
         rows = rows[:0]
     return WeightedIdentity(rows[rows.max(axis=1, initial=0.0) > 1e-9])
-
-
-def quick(gram: Gram) -> Gram:
-    """The same matrix: as numbers on few cells, where structure costs more than it saves."""
-    return DenseGram(gram.dense()) if gram.size <= _FEW_CELLS else gram
 
 
 def race(

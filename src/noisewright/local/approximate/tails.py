@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil, inf, isfinite
+from math import isfinite
 
 import numpy as np
 
@@ -124,15 +124,3 @@ def check_beta(beta: float) -> float:
     if not 0 < beta < 1:
         raise InvalidParameter("beta", beta, "must lie between 0 and 1", "0.05 is customary")
     return float(beta)
-
-
-def people_bound(variance: float, reach: float, deviation: float, beta: float, queries: int) -> int:
-    """People for which so many queries of one variance and range stay within a deviation."""
-    if deviation <= 0:
-        raise InvalidParameter("deviation", deviation, "must be > 0")
-    u = deviation * reach / variance
-    rate = variance / reach**2 * ((1 + u) * np.log1p(u) - u)
-    needed = float(np.log(2 * queries / check_beta(beta)) / rate)
-    if not needed < inf:
-        raise TooLarge("no number of people is enough")
-    return max(1, ceil(needed))

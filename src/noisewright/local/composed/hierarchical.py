@@ -173,6 +173,13 @@ def _tree(gram: Gram, epsilon: float, widths: list[int], alike: bool) -> _Tree:
 
 def level_weights(detail: FloatArray, gains: FloatArray) -> tuple[float, FloatArray]:
     """Minimise Σ_l m_l/λ_l with λ_l = Σ_{j<=l} p_j g_j over distributions p."""
+    value, p = _level_weights(*(np.asarray(x, np.float64).tobytes() for x in (detail, gains)))
+    return value, p.copy()
+
+
+@lru_cache(maxsize=256)  # a plan has these trees as candidates, and again as what to be better than
+def _level_weights(details: bytes, gained: bytes) -> tuple[float, FloatArray]:
+    detail, gains = np.frombuffer(details), np.frombuffer(gained)
     p = faded_shares(
         len(gains),
         lambda p: np.cumsum(p * gains),
