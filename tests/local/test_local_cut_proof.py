@@ -16,8 +16,9 @@ from local.test_local_bound_sweep import badly_placed
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds import cut_proof
+from noisewright.local.bounds.cut_finding import violated
 from noisewright.local.bounds.cut_proof import CutProof
-from noisewright.local.bounds.cut_search import CutSearch, violated
+from noisewright.local.bounds.cut_search import CutSearch
 from noisewright.local.bounds.joint_problem import Reports
 from noisewright.local.optimise.run import optimise
 from noisewright.planning.local_make import plan_local

@@ -18,6 +18,8 @@ SEARCHES = {
     "set_completion",
     "cut_search",
     "cut_block",
+    "cut_finding",
+    "cut_weights",
     "triple_search",
     "triple_program",
     "interval_search",

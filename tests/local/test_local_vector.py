@@ -129,3 +129,14 @@ def test_bad_parameters():
         Codebook.of(np.ones((2, 3), dtype=np.int64), np.ones((4, 3), dtype=np.int64), 1.0)
     with pytest.raises(InvalidParameter):
         one_bit(workload("prefix:4"), 0.0)
+
+
+def test_the_nearest_directions_are_owned_and_of_equal_ones_the_first():
+    rng = np.random.default_rng(6)
+    for chosen in (1, 3, 8):
+        vectors, directions = rng.integers(-1, 2, (3, 7)), rng.integers(-1, 2, (20, 3))
+        owned = Codebook.of(vectors, directions, 1.0, chosen).owned
+        products = vectors.T @ directions.T
+        for row, mine in zip(products, owned, strict=True):
+            order = sorted(range(len(row)), key=lambda i: (-row[i], i))
+            assert set(np.flatnonzero(mine)) == set(order[:chosen])

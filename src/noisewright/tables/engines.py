@@ -1,4 +1,7 @@
-"""Which engine counts a table: the one it lives in, and DuckDB for files and frames."""
+"""Which engine counts a table: the one it lives in, and DuckDB for files and frames.
+
+Engines are imported when a table is at hand: a plan is made without, and often never reads one.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,6 @@ import numpy.typing as npt
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter
 from noisewright.planning.counting import Counter, Integers, Source
-from noisewright.tables import postgres, spark
-from noisewright.tables.counter import DuckDBCounter
-from noisewright.tables.postgres import PostgresCounter
-from noisewright.tables.spark import SparkCounter
 from noisewright.workload.measures import Measure
 
 Wanted = Sequence[tuple[tuple[str, ...], Measure]]
@@ -23,6 +22,11 @@ Wanted = Sequence[tuple[tuple[str, ...], Measure]]
 
 def engine_of(source: Any) -> Counter:
     """The engine of an address, a frame or a file."""
+    from noisewright.tables import postgres, spark
+    from noisewright.tables.counter import DuckDBCounter
+    from noisewright.tables.postgres import PostgresCounter
+    from noisewright.tables.spark import SparkCounter
+
     if isinstance(source, Mapping):
         engines = [engine_of(own) for own in source.values()] or [DuckDBCounter()]
         if len({type(engine) for engine in engines}) > 1:
@@ -79,6 +83,8 @@ class Engines:
         self, source: Source, domain: Domain, names: Sequence[str]
     ) -> dict[str, npt.NDArray[np.float64]]:
         """Raw values of numeric attributes of a public table, for rehearsals."""
+        from noisewright.tables.counter import DuckDBCounter
+
         return DuckDBCounter().numbers(source, domain, names)
 
     def explain(self, source: Source, domain: Domain, wanted: Wanted) -> str:

@@ -6,43 +6,21 @@ cells, u ≥ 0 and S ⪰ 0. D(d) stands for Σ d_i(x_i² − x_i), which is zero
 (bᵀx − c)(bᵀx − c − 1), a product of neighbouring whole numbers, which is never negative.
 
 Cells are scaled by e: all matrices stand between two factors Diag(1, e), and Φ means
-Diag(e)·Φ·Diag(e). One step finds d in closed form, E by clipping, u by projected gradients, S by an
+Diag(e)·Φ·Diag(e). One step finds u (`cut_weights`), d in closed form, E by clipping, S by an
 eigendecomposition, and moves the multipliers, which are the moments of yyᵀ over a strategy's sets.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from noisewright.local.bounds.cut_weights import Cuts, WeighedCuts
 from noisewright.local.bounds.folding import Folding
-from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
 _RELAXATION = 1.6
-_CUT_STEPS = 8
-
-
-@dataclass(eq=False)
-class Cuts:
-    """Whole vectors b and numbers c, one cut each, and their weights u."""
-
-    vectors: IntArray
-    offsets: IntArray
-    weights: FloatArray
-
-    @classmethod
-    def none(cls, cells: int) -> Cuts:
-        """No cut."""
-        return cls(np.zeros((0, cells), np.int64), np.zeros(0, np.int64), np.zeros(0))
-
-    def sides(self, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The two factors of each cut as vectors over (1, x), scaled."""
-        low = np.column_stack([-self.offsets, self.vectors * scale])
-        high = low.copy()
-        high[:, 0] -= 1.0
-        return low, high
 
 
 @dataclass(eq=False)
@@ -54,7 +32,7 @@ class CutBlock:
     scale: FloatArray
     """e."""
     duals: FloatArray
-    cuts: Cuts = field(init=False)
+    weighed: WeighedCuts = field(init=False)
     squares: FloatArray = field(init=False)
     """d."""
     excess: FloatArray = field(init=False)
@@ -67,19 +45,19 @@ class CutBlock:
         self.excess, self.definite = (np.zeros((n + 1, n + 1)) for _ in range(2))
         self.cut_by(Cuts.none(n))
 
+    @property
+    def cuts(self) -> Cuts:
+        """The cuts with their weights."""
+        return self.weighed.cuts
+
     def cut_by(self, cuts: Cuts) -> None:
         """Take these cuts from now on."""
-        self.cuts = cuts
-        low, high = self._low, self._high = cuts.sides(self.scale)
-        self._products = 0.5 * ((low @ low.T) * (high @ high.T) + (low @ high.T) * (high @ low.T))
-        top = np.linalg.eigvalsh(self._products)[-1] if len(low) else 1.0
-        self._step = 1.0 / float(top)
-        self._weigh_cuts(cuts.weights)
+        self.weighed = WeighedCuts(cuts, self.scale)
 
     def copy(self) -> CutBlock:
         """A block of its own at the same point."""
         other = CutBlock(self.slope, self.scale, self.duals.copy())
-        other.cut_by(replace(self.cuts))
+        other.weighed = self.weighed.copy()
         other.squares, other.excess = self.squares.copy(), self.excess.copy()
         other.definite = self.definite.copy()
         return other
@@ -114,23 +92,20 @@ class CutBlock:
     def settle(self, image: FloatArray) -> FloatArray:
         """New d, E, u and S for the image of Φ; returns D + E + ΣuC + S."""
         base = image + self.duals
-        rest = base + self.excess + self.definite + self._cut
-        e, inside = self.scale, np.arange(1, len(base))
-        # D has e²d on the diagonal and −ed/2 beside it, at places of its own for every cell.
-        pull = e * e * rest[inside, inside] - e * rest[0, 1:]
-        self.squares = -pull / (e**4 + 0.5 * e * e)
+        rest = base + self.excess + self.definite
+        self.weighed.settle(rest)
+        cut, inside = self.weighed.matrix, np.arange(1, len(base))
+        self.squares = self.weighed.best_squares(rest + cut)
         squared = self._squared()
         base += squared
-        wanted = -(base + self.definite + self._cut)
-        self.excess[1:, 1:] = np.maximum(wanted[1:, 1:], 0.0)
+        base += cut
+        self.excess[1:, 1:] = np.maximum(-(base + self.definite)[1:, 1:], 0.0)
         self.excess[inside, inside] = 0.0  # a square counts by D
         base += self.excess
-        self._cut_steps(base + self.definite)
-        base += self._cut
         values, vectors = np.linalg.eigh((base + base.T) / 2)
         rooted = vectors[:, values < 0] * np.sqrt(-values[values < 0])
         self.definite = rooted @ rooted.T
-        return np.asarray(squared + self.excess + self._cut + self.definite)
+        return np.asarray(squared + self.excess + cut + self.definite)
 
     def _squared(self) -> FloatArray:
         matrix = np.zeros_like(self.duals)
@@ -138,24 +113,6 @@ class CutBlock:
         matrix[inside, inside] = self.scale**2 * self.squares
         matrix[0, 1:] = matrix[1:, 0] = -0.5 * self.scale * self.squares
         return matrix
-
-    def _weigh_cuts(self, weights: FloatArray) -> None:
-        """New u, and ΣuC with it."""
-        self.cuts.weights = weights
-        half = self._low.T @ (weights[:, None] * self._high)
-        self._cut = np.asarray((half + half.T) / 2)
-
-    def _cut_steps(self, rest: FloatArray) -> None:
-        """A few accelerated projected gradient steps in u."""
-        if not len(self.cuts.weights):
-            return
-        linear = np.einsum("bi,bi->b", self._low @ rest, self._high)
-        u = ahead = self.cuts.weights
-        for step in range(_CUT_STEPS):
-            fresh = np.maximum(ahead - self._step * (linear + self._products @ ahead), 0.0)
-            ahead = fresh + step / (step + 3) * (fresh - u)
-            u = fresh
-        self._weigh_cuts(u)
 
     def push(self, left: FloatArray) -> None:
         """Move the multipliers by what is left of T."""

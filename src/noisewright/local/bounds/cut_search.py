@@ -8,20 +8,19 @@ from math import expm1
 
 import numpy as np
 
-from noisewright.local.bounds.cut_block import CutBlock, Cuts
+from noisewright.local.bounds.cut_block import CutBlock
+from noisewright.local.bounds.cut_finding import violated
 from noisewright.local.bounds.cut_proof import CutProof
 from noisewright.local.bounds.joint_problem import JointProblem, Reports, Start, split_phi
-from noisewright.local.strategy import IntArray
 from noisewright.workload.base import FloatArray
 
-_FIRST_PROOF, _LATER_PROOFS = 60, 40
-_FIRST_CUTS, _CUT_EVERY = 40, 30
-_FINISHING, _LATER_FINISHING, _LOOK_EVERY = 100, 30, 25
-_ROOMS = (4e-3, 1e-3)  # shares by which prices rise, so that the multipliers have room
+_FIRST_PROOF, _LATER_PROOFS = 120, 60
+_FIRST_CUTS, _CUT_EVERY, _UNCUT = 30, 30, 40  # the last steps before a proof take no more cuts
+_FINISHING, _LOOK_EVERY = 100, 20
+_ROOM, _LEAST_ROOM, _CLOSER = 4e-3, 5e-5, 0.5
+"""Shares by which prices rise, so that the multipliers have room: less where that was plenty."""
 _SEEN = 1e-3  # cells that hardly any report favours are scaled like this one
-_STARTS, _MOST_CUTS, _FRESH = 1200, 600, 120
-_LEAST_BREACH = 2e-3
-_IDLE = 1e-6
+_MOST_CUTS, _FRESH, _MOST_IDLE = 700, 150, 4
 
 
 @dataclass(eq=False)
@@ -48,44 +47,45 @@ class CutSearch:
 
     def proofs(self, rounds: int) -> Iterator[CutProof]:
         """The proof at hand, after more and more steps each."""
+        room = _ROOM
         for shown in range(rounds):
-            for _ in range(_FIRST_PROOF + shown * _LATER_PROOFS):
+            steps = _FIRST_PROOF + shown * _LATER_PROOFS
+            for left in range(steps, 0, -1):
                 self.problem.step()
-                steps = self.problem.steps
-                if steps >= _FIRST_CUTS and steps % _CUT_EVERY == 0:
+                at = self.problem.steps
+                if left > _UNCUT and at >= _FIRST_CUTS and at % _CUT_EVERY == 0:
                     self._cut()
-            finishing = _FINISHING + shown * _LATER_FINISHING
-            yield self._proof(_ROOMS[shown % len(_ROOMS)], finishing)
+            proof, lacking = self._proof(room)
+            room = max(room * _CLOSER, _LEAST_ROOM) if lacking < room else room / _CLOSER
+            yield proof
 
     def _cut(self) -> None:
-        """Let go of cuts that carry nothing, and take those that the moments violate most."""
-        cuts = self.block.cuts
-        carrying = np.argsort(-cuts.weights)[:_MOST_CUTS]
-        carrying = carrying[cuts.weights[carrying] > _IDLE * cuts.weights.max(initial=0.0)]
+        """Let go of cuts that have long carried nothing, and take the deepest that are violated."""
+        cuts = self.block.cuts.seen()
+        kept = np.flatnonzero(cuts.idle < _MOST_IDLE)
+        kept = np.sort(kept[np.argsort(-cuts.weights[kept], kind="stable")[:_MOST_CUTS]])
+        cuts = cuts.only(kept)
         vectors, offsets = violated(*self.block.moments, self.rng)
-        known = {tuple(row) for row in np.column_stack([cuts.vectors, cuts.offsets])[carrying]}
+        known = {row.tobytes() for row in np.column_stack([cuts.vectors, cuts.offsets])}
         rows = np.column_stack([vectors, offsets])
-        fresh = [i for i, row in enumerate(rows) if tuple(row) not in known]
-        fresh = fresh[: min(_FRESH, _MOST_CUTS + _FRESH - len(carrying))]
-        self.block.cut_by(
-            Cuts(
-                np.concatenate([cuts.vectors[carrying], vectors[fresh]]),
-                np.concatenate([cuts.offsets[carrying], offsets[fresh]]),
-                np.concatenate([cuts.weights[carrying], np.zeros(len(fresh))]),
-            )
-        )
+        fresh = [i for i, row in enumerate(rows) if row.tobytes() not in known][:_FRESH]
+        self.block.cut_by(cuts.joined(vectors[fresh], offsets[fresh]))
 
-    def _proof(self, room: float, finishing: int) -> CutProof:
-        """What the present Φ proves with dearer prices, once the multipliers have settled."""
+    def _proof(self, room: float) -> tuple[CutProof, float]:
+        """What the present Φ proves with dearer prices, once the multipliers have settled.
+
+        Also by which share the check makes them dearer still.
+        """
         prior, block, scale = self.reports.prior, self.block.copy(), self.block.scale
         factor, prices = split_phi(self.problem.plain_phi, prior, block.folding)
-        prices = prices + room * float(np.abs(prices).sum()) / len(prior)
+        unit = float(np.abs(prices).sum())
+        prices = prices + room * unit / len(prior)
         phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
         image = block.forward(phi * np.outer(scale, scale))
         best: tuple[float, CutProof] | None = None
-        for step in range(1, finishing + 1):
+        for step in range(1, _FINISHING + 1):
             block.push(image + block.settle(image))
-            if step % _LOOK_EVERY and step < finishing:
+            if step % _LOOK_EVERY:
                 continue
             proof = self._stated(factor, prices, block)
             short = proof.rise(self.epsilon)
@@ -94,7 +94,7 @@ class CutSearch:
             if short == 0.0:
                 break
         assert best is not None
-        return best[1]
+        return best[1], best[0] / unit
 
     def _stated(self, factor: FloatArray, prices: FloatArray, block: CutBlock) -> CutProof:
         """The proof that these multipliers are."""
@@ -115,62 +115,3 @@ class CutSearch:
             block.cuts.weights[carrying],
             centre,
         )
-
-
-def violated(
-    mean: FloatArray, covariance: FloatArray, rng: np.random.Generator
-) -> tuple[IntArray, IntArray]:
-    """Whole vectors b with Var(bᵀx) < f(1 − f), f the fractional part of the mean of bᵀx.
-
-    No x of zeros and ones has such moments. The vectors are found by changes of one entry by one,
-    from sparse ones and from directions of little variance; c is the whole part of the mean.
-    """
-    b = _starts(len(mean), covariance, rng)
-    worth = _descended(b, mean, covariance)
-    leading = b[np.arange(len(b)), np.argmax(b != 0, axis=1)]
-    whole, first = np.unique(
-        np.where(leading[:, None] < 0, -b, b).astype(np.int64), axis=0, return_index=True
-    )
-    order = np.argsort(worth[first])
-    order = order[worth[first][order] < -_LEAST_BREACH]
-    whole = whole[order]
-    return whole, np.floor(whole @ mean).astype(np.int64)
-
-
-def _starts(n: int, covariance: FloatArray, rng: np.random.Generator) -> FloatArray:
-    filled = rng.random((_STARTS, n)) < rng.choice([2.0, 3.0, 4.0, 6.0, 8.0], (_STARTS, 1)) / n
-    sparse = np.where(filled, rng.choice([-1.0, 1.0], (_STARTS, n)), 0.0)
-    flat = np.linalg.eigh(covariance)[1][:, : max(n // 2, 1)]
-    draws = rng.standard_normal((_STARTS // 2, flat.shape[1])) @ flat.T
-    draws *= rng.uniform(0.7, 2.0, (len(draws), 1)) / np.abs(draws).max(axis=1, keepdims=True)
-    return np.concatenate([sparse, np.rint(draws)])
-
-
-def _excess_variance(variance: FloatArray, mean: FloatArray) -> FloatArray:
-    """Var − f(1 − f): negative where no whole number has this variance and mean."""
-    part = mean - np.floor(mean)
-    return np.asarray(variance - part * (1 - part))
-
-
-def _descended(b: FloatArray, mean: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Change the best entry of each row by one, in place, until none is better; their worths."""
-    n, rows = len(mean), np.arange(len(b))
-    pulled, middle, diagonal = b @ covariance, b @ mean, np.diagonal(covariance)
-    spread = np.einsum("bi,bi->b", pulled, b)
-    worth = _excess_variance(spread, middle)
-    for _ in range(3 * n):
-        spreads = [spread[:, None] + sign * 2 * pulled + diagonal for sign in (1, -1)]
-        middles = [middle[:, None] + sign * mean for sign in (1, -1)]
-        both = _excess_variance(np.hstack(spreads), np.hstack(middles))
-        choice = both.argmin(axis=1)
-        falling = np.flatnonzero(both[rows, choice] < worth - 1e-9)
-        if not len(falling):
-            break
-        choice = choice[falling]
-        sign, cell = np.where(choice < n, 1.0, -1.0), choice % n
-        worth[falling] = both[falling, choice]
-        spread[falling] += 2 * sign * pulled[falling, cell] + diagonal[cell]
-        middle[falling] += sign * mean[cell]
-        pulled[falling] += sign[:, None] * covariance[cell]
-        b[falling, cell] += sign
-    return worth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError, unknown_name
@@ -55,9 +55,12 @@ def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") 
     if mechanism != "auto":
         return [_candidate(_known(mechanism), problem, named=True)]
     own, entries = problem.search.own_error, MECHANISMS.values()
-    ranked = [_candidate(m, problem) for m in entries if not m.searches and not own]
     bound = None if own else even_bound(problem.workload, problem.epsilon)
-    if not _settled(ranked, bound, problem):
+    ranked: list[Candidate] = []
+    for quick in [] if own else [m for m in entries if not m.searches]:
+        ranked.append(_candidate(quick, problem))
+        _tell_if_better(ranked, bound, problem)
+    if not _settled(ranked, bound):
         ranked += [_candidate(m, problem) for m in entries if m.searches]
     return sorted(ranked, key=lambda candidate: candidate.cost)
 
@@ -82,16 +85,23 @@ def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = F
     return Candidate(mechanism.name, time.perf_counter() - began, refusal=refusal)
 
 
-def _settled(ranked: list[Candidate], bound: LowerBound | None, problem: LocalProblem) -> bool:
-    """Whether the best so far, of which the listener hears, is as good as any."""
-    if bound is None:
-        return False
+def _tell_if_better(
+    ranked: list[Candidate], bound: LowerBound | None, problem: LocalProblem
+) -> None:
+    """Let the listener hear of the last candidate where it is the best: the first plans."""
+    *earlier, last = (candidate.worst_case for candidate in ranked)
+    listener = problem.search.progress
+    if listener is None or bound is None or last >= min(earlier, default=inf):
+        return
+    seconds = sum(candidate.seconds for candidate in ranked)
+    ratio = last / bound.variance if bound.variance > 0 else inf
+    listener(Progress("first plan", 0, ratio, seconds))
+
+
+def _settled(ranked: list[Candidate], bound: LowerBound | None) -> bool:
+    """Whether the best so far is as good as any."""
     least = min((candidate.worst_case for candidate in ranked), default=inf)
-    if problem.search.progress is not None and isfinite(least):
-        seconds = sum(candidate.seconds for candidate in ranked)
-        ratio = least / bound.variance if bound.variance > 0 else inf
-        problem.search.progress(Progress("first plan", 0, ratio, seconds))
-    return least <= _SETTLED * bound.variance
+    return bound is not None and least <= _SETTLED * bound.variance
 
 
 def _known(mechanism: str | LocalMechanism) -> LocalMechanism:

@@ -82,10 +82,7 @@ class Codebook(FavouringStrategy, IndexStrategy):
         products = v.T.astype(np.float64) @ d.T.astype(np.float64)
         if not chosen:
             return cls(np.hstack([products >= 0, products < 0]), epsilon)
-        owned = np.zeros(products.shape, dtype=bool)
-        nearest = np.argsort(-products, axis=1, kind="stable")[:, :chosen]
-        np.put_along_axis(owned, nearest, True, axis=1)
-        return cls(owned, epsilon)
+        return cls(_largest(products, chosen), epsilon)
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -105,6 +102,15 @@ class Codebook(FavouringStrategy, IndexStrategy):
         if not isinstance(owner, Rows):
             raise InvalidParameter("owner", type(owner).__name__, "must be rows of a codebook")
         return cls(owner.owned, settings["epsilon"])
+
+
+def _largest(products: FloatArray, count: int) -> npt.NDArray[np.bool_]:
+    """The largest entries of every row, of equal ones the first: no row is sorted for it."""
+    last = products.shape[1] - count
+    least = np.partition(products, last, axis=1)[:, last : last + 1]
+    beyond, equal = products > least, products == least
+    missing = count - beyond.sum(axis=1, keepdims=True)
+    return np.asarray(beyond | (equal & (equal.cumsum(axis=1) <= missing)))
 
 
 def _farthest(entries: IntArray) -> int:
