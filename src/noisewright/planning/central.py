@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cache, cached_property
 from math import prod
@@ -46,7 +45,7 @@ from noisewright.planning.plan import (
     table_errors,
 )
 from noisewright.planning.postprocess import Steps, held, processed
-from noisewright.planning.release import Release, fresh_name
+from noisewright.planning.release import Release, fresh_name, now
 from noisewright.planning.spending import (
     Again,
     Cost,
@@ -417,7 +416,7 @@ class CentralPlan(Shown):
         name, note = fresh_name(), None
         if reservation is not None:
             name, note = reservation.identity, reservation.note
-        release = Release(self, measurement, (), name, _now(), note)
+        release = Release(self, measurement, (), name, now(), note)
         warn_of(self.contradictions(measurement))
         return release
 
@@ -617,10 +616,6 @@ class CentralPlan(Shown):
             ("queries", f"{self.queries:,}"),
             ("cells", f"{prod(self.sizes):,}"),
         ]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, Any]:

@@ -54,7 +54,7 @@ from noisewright.planning.plan import (
     table_errors,
 )
 from noisewright.planning.population import Margins, in_population
-from noisewright.planning.release import Release
+from noisewright.planning.release import Release, now
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Promise, Spend
 from noisewright.workload.atoms import Explicit, Identity
@@ -422,7 +422,7 @@ class LocalPlan(Shown):
             liars=liars,
             margins=margins,
         )
-        release = Release(self, collected, (reading,))
+        release = Release(self, collected, (reading,), time=now())
         _ = release.intervals  # whatever cannot be estimated is refused here
         return release
 

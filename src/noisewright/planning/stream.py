@@ -18,7 +18,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.prefix import BAND, Kind
 from noisewright.planning.plan import LEVEL, Forecast, certified_ratio, class_bounds
-from noisewright.planning.release import fresh_name
+from noisewright.planning.release import fresh_name, now
 from noisewright.planning.running import RunningStream, running
 from noisewright.planning.spending import Again, Cost, LedgerLike, Purse, Reservation, purse_of
 from noisewright.privacy.budget import Privacy
@@ -190,8 +190,8 @@ def _started(
     def begin(reservation: Reservation | None) -> RunningStream:
         place = None if position is None else Position.new(position, plan.mark)
         if reservation is None:
-            return running(plan, place, fresh_name(), None)
-        return running(plan, place, reservation.identity, reservation.note)
+            return running(plan, place, fresh_name(), None, now())
+        return running(plan, place, reservation.identity, reservation.note, now())
 
     return begin(None) if purse is None else purse.spend(plan.cost, begin)
 
