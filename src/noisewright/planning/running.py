@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from noisewright.planning.stream import CarryStreamPlan, StreamPlan
 
-_UNIT = "one person, who counts once, at one step"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamRelease(Shown):
@@ -91,7 +89,6 @@ class StreamRelease(Shown):
             "format": "noisewright-stream",
             "version": __version__,
             "model": plan.model,
-            "person": _UNIT,
             "neighbours": plan.privacy.neighbours,
             "spend": plan.spend.to_dict(),
             **plan.summary(),
@@ -105,7 +102,7 @@ class StreamRelease(Shown):
         """What is promised to whom and by which noise, for the whole stream: ready for JSON."""
         plan = self.plan
         return {
-            "unit": _UNIT,
+            "unit": plan.person,
             "neighbours": plan.privacy.neighbours,
             "promise": plan.privacy.text(),
             "spend": plan.spend.to_dict(),
@@ -167,9 +164,7 @@ class RunningStream(Shown, Stream):
     @property
     def release(self) -> StreamRelease:
         """The answers so far with their errors: no further cost."""
-        return StreamRelease(
-            self._plan, self.answers, self._identity, self._ledger, self._time
-        )
+        return StreamRelease(self._plan, self.answers, self._identity, self._ledger, self._time)
 
     def save(self, path: str | Path) -> None:
         """Keep the stream, which `nw.load` goes on with: a secret file, readable by its owner.

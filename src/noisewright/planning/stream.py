@@ -35,6 +35,11 @@ class StreamPlan(StreamMechanism, Shown):
         """Who adds the noise."""
         return "central"
 
+    @property
+    def person(self) -> str:
+        """Whom the promise is about, in words."""
+        return self.appearances.person
+
     def start(
         self,
         position: str | Path | None = None,
@@ -76,6 +81,7 @@ class StreamPlan(StreamMechanism, Shown):
         return {
             "mechanism": self.factorization.kind,
             "privacy": self.privacy.to_dict(),
+            "person": self.person,
             "steps": self.factorization.steps,
             "appearances": self.appearances.times,
             "steps_apart": self.appearances.apart,
@@ -108,6 +114,11 @@ class CarryStreamPlan(CarryStreamMechanism, Shown):
     def model(self) -> str:
         """Who adds the noise."""
         return "central"
+
+    @property
+    def person(self) -> str:
+        """Whom the promise is about, in words."""
+        return ONCE.person
 
     def start(
         self,
@@ -148,6 +159,7 @@ class CarryStreamPlan(CarryStreamMechanism, Shown):
         return {
             "mechanism": "carry",
             "privacy": self.privacy.to_dict(),
+            "person": self.person,
             "steps": self.steps,
             "memory": len(self.levels),
             "error": forecast.error,

@@ -77,9 +77,7 @@ class StreamReleaseFile(Kept, frozen=True, tag="stream-release"):
         """What answers are kept as."""
         arrays[_ANSWERS] = release.answers
         plan = StreamFile.of(release.plan, arrays)
-        return cls(
-            plan=plan, identity=release.identity, ledger=release.ledger, time=release.time
-        )
+        return cls(plan=plan, identity=release.identity, ledger=release.ledger, time=release.time)
 
     def content(self, arrays: Arrays) -> StreamRelease:
         """The answers again; their errors follow from the plan."""
@@ -146,9 +144,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 " latest, or the position is gone; answering a step again would spend its budget"
                 " again: load the latest state, or start a new stream"
             )
-        stream = running(
-            release.plan, position, release.identity, release.ledger, release.time
-        )
+        stream = running(release.plan, position, release.identity, release.ledger, release.time)
         stream.resume(release.answers.tolist(), self.state)
         return stream
 
