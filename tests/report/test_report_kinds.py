@@ -12,8 +12,11 @@ import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.learn.outcomes import Outcome
 from noisewright.learn.selection import Selected
+from noisewright.planning.local import Reading
 from noisewright.planning.plan_files import plan_digest
+from noisewright.planning.postprocess import Steps
 from noisewright.planning.rehearsal import Rehearsal
+from noisewright.report.after_noise import steps_in_words
 from noisewright.report.numbers import figure, when
 from noisewright.report.plan_page import plan_page
 from noisewright.report.plan_words import plan_words
@@ -225,3 +228,14 @@ def test_pages_say_when_answers_were_made_and_from_which_plan(tmp_path: Path) ->
         assert f"{verb} {when(made.metadata['time'])}" in text
         assert f"<dd>{digest}</dd>" in text
     assert "page drawn on" in drawn(table, tmp_path)
+
+
+def test_every_step_after_the_noise_is_told_in_a_sentence() -> None:
+    """Names of fields are for records; whoever adds a step writes its sentence too."""
+    fields = {*Steps.__struct_fields__, *Reading.__struct_fields__}
+    example: dict[str, object] = {"invariants": {"all": 5.0}, "suppress": 0.2, "liars": 0.1}
+    for name in fields:
+        (text,) = steps_in_words([{name: example.get(name, True)}], changed=True)
+        assert text.endswith(".")
+        assert ": True" not in text
+    assert "unbiased" in steps_in_words([], changed=False)[0]

@@ -12,6 +12,7 @@ from noisewright.planning.central import CentralPlan
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.plan_files import plan_digest
 from noisewright.planning.release import Release, Releasing
+from noisewright.report.after_noise import steps_in_words
 from noisewright.report.charts import agreement_chart, errors_chart
 from noisewright.report.numbers import figure
 from noisewright.report.render import render
@@ -69,7 +70,7 @@ def page(release: Release, truth: FloatArray | None = None, title: str | None = 
         sections=sections(release, truth),
         notes=_notes(release),
         truth=None if truth is None else _against(release, truth),
-        steps=_steps(told["post_processing"], release.is_changed),
+        steps=steps_in_words(told["post_processing"], changed=release.is_changed),
         provenance=provenance({**_digest(plan), **known}, {**PROVENANCE, "time": made}),
         record=json.dumps(dict(known), indent=2, ensure_ascii=False, default=str),
     )
@@ -154,21 +155,3 @@ def _against(release: Release, truth: FloatArray) -> dict[str, str] | None:
         if together.all()
         else "not all of them, as happens once in twenty releases",
     }
-
-
-def _steps(steps: list[Mapping[str, Any]], changed: bool) -> list[str]:
-    """What was done after the noise, in words."""
-    told = [text for text in map(_step, steps) if text]
-    if changed or told:
-        return told or ["The plan's own estimate, which need not be unbiased."]
-    return ["Nothing that changes answers: they are unbiased, as they were measured."]
-
-
-def _step(step: Mapping[str, Any]) -> str:
-    """One step in words; defaults say nothing."""
-    plain: tuple[object, ...] = (None, False, {}, 0.0, "plug-in")
-    said = {name: value for name, value in step.items() if value not in plain}
-    return ", ".join(
-        name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {value}"
-        for name, value in said.items()
-    )
