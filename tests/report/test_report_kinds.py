@@ -162,6 +162,8 @@ def test_a_bound_on_a_weighted_error_is_not_told_in_people():
     )
     assert "people: linear strategies under this noise" in plain
     assert "people: linear strategies under this noise" not in weighted
+    assert "questions weighed" in weighted
+    assert "questions weighed" not in plain
 
 
 def test_errors_in_other_units_are_no_part_of_those_of_counts() -> None:

@@ -66,7 +66,7 @@ def page(release: Release, truth: FloatArray | None = None, title: str | None = 
         tiles=[promise_tile(plan.privacy), *_tiles(release)],
         person=Person.of(plan.spend, plan.privacy.neighbours, told["unit"], local=local),
         limits=_limits(plan, known),
-        compared=COMPARED_PEOPLE if local else compared(known),
+        compared=COMPARED_PEOPLE if local else compared(known, plan),
         sections=sections(release, truth),
         notes=_notes(release),
         truth=None if truth is None else _against(release, truth),

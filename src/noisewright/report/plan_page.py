@@ -58,7 +58,7 @@ def plan_page(
             plan.spend, plan.privacy.neighbours, known.get("person", unit), local=local
         ),
         limits=_limits(plan, known),
-        compared=COMPARED_PEOPLE if local else compared(known) if words.is_bounded else "",
+        compared=COMPARED_PEOPLE if local else compared(known, plan) if words.is_bounded else "",
         heading=words.heading,
         drawings=words.drawings,
         heads=words.heads,

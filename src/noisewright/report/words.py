@@ -141,9 +141,11 @@ def ratio_tile(known: Mapping[str, Any]) -> Tile:
     )
 
 
-def compared(known: Mapping[str, Any]) -> str:
+def compared(known: Mapping[str, Any], plan: object = None) -> str:
     """What the ratios of a record compare."""
     told = _ERRORS.get(known.get("error", ""), "")
+    if told and isinstance(plan, CentralPlan) and len(set(plan.weights)) > 1:
+        told = told.replace(")", ", questions weighed)")
     return (
         f"The error of these answers{told}, beside the least that a class of methods has. {_FULL}"
     )
