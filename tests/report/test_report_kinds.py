@@ -16,11 +16,13 @@ from noisewright.planning.local import Reading
 from noisewright.planning.plan_files import plan_digest
 from noisewright.planning.postprocess import Steps
 from noisewright.planning.rehearsal import Rehearsal
+from noisewright.privacy.spend import Gaussian, Promise, Spend
 from noisewright.report.after_noise import steps_in_words
 from noisewright.report.numbers import figure, when
 from noisewright.report.plan_page import plan_page
 from noisewright.report.plan_words import plan_words
 from noisewright.report.sections import sections
+from noisewright.report.words import Person
 from noisewright.workload.statistics import Column
 from report.test_report_page import DOMAIN, SPEC, tags_of
 
@@ -241,3 +243,26 @@ def test_every_step_after_the_noise_is_told_in_a_sentence() -> None:
         assert text.endswith(".")
         assert ": True" not in text
     assert "unbiased" in steps_in_words([], changed=False)[0]
+
+
+def test_a_promise_is_told_in_the_figures_that_it_was_not_stated_in() -> None:
+    """ρ as an ε at 10⁻⁹, pure ε as odds; a sum of kinds, for which neither is known, as neither."""
+    gaussian = Spend("add-remove", (Gaussian(0.4),))
+    usual = figure(gaussian.promise(1e-9).epsilon or 0.0)
+    told = {
+        "rho": Person.of(gaussian, nw.Privacy(rho=0.08), "one person"),
+        "both": Person.of(gaussian, nw.Privacy(epsilon=1, delta=1e-4), "one person"),
+        "pure": Person.of(
+            Spend("add-remove", (Promise(1.0),)), nw.Privacy(epsilon=1), "one person"
+        ),
+        "mixed": Person.of(
+            Spend("add-remove", (Promise(1.0, 1e-6), Gaussian(0.4))),
+            nw.Privacy(epsilon=2, delta=1e-5), "one person",
+        ),
+    }  # fmt: skip
+    text = {name: " ".join(person.sentences) for name, person in told.items()}
+    assert f"ε\u00a0=\u00a0{usual} at δ\u00a0=\u00a010⁻⁹" in text["rho"]
+    assert "2.7\u00a0% likely at most" in text["pure"]  # odds of 1 to 99, e times as large
+    for name in ("both", "mixed"):
+        assert "usual figures" not in text[name]
+        assert "likely at most" not in text[name]

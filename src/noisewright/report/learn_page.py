@@ -92,7 +92,7 @@ def _proven(outcome: Outcome | Selected) -> Tile:
 
 def _person(privacy: Privacy) -> Person:
     spend = Spend(privacy.neighbours, (Promise(privacy.epsilon or 0.0, privacy.delta or 0.0),))
-    return Person.of(spend, privacy.neighbours, _REPORT, local=True)
+    return Person.of(spend, privacy, _REPORT, local=True)
 
 
 def _facts(shown: Shown) -> list[tuple[str, str]]:

@@ -64,7 +64,7 @@ def page(release: Release, truth: FloatArray | None = None, title: str | None = 
         byline=byline(known, made),
         lead=_lead(release, truth),
         tiles=[promise_tile(plan.privacy), *_tiles(release)],
-        person=Person.of(plan.spend, plan.privacy.neighbours, told["unit"], local=local),
+        person=Person.of(plan.spend, plan.privacy, told["unit"], local=local),
         limits=_limits(plan, known),
         compared=COMPARED_PEOPLE if local else compared(known, plan),
         sections=sections(release, truth),

@@ -54,9 +54,7 @@ def plan_page(
         byline=byline({}),
         lead=f"{words.asked} Nothing was spent yet. Once released, {promised}.",
         tiles=[promise_tile(plan.privacy), *words.tiles],
-        person=Person.of(
-            plan.spend, plan.privacy.neighbours, known.get("person", unit), local=local
-        ),
+        person=Person.of(plan.spend, plan.privacy, known.get("person", unit), local=local),
         limits=_limits(plan, known),
         compared=COMPARED_PEOPLE if local else compared(known, plan) if words.is_bounded else "",
         heading=words.heading,

@@ -49,7 +49,7 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
     return render(
         "release.html",
         byline=byline(known),
-        person=Person.of(plan.spend, plan.privacy.neighbours, "one row is one person"),
+        person=Person.of(plan.spend, plan.privacy, "one row is one person"),
         limits=limits({"bounds": [], **known}),
         compared=compared(known),
         truth=None,

@@ -88,20 +88,21 @@ class Person:
     part: float
 
     @classmethod
-    def of(cls, spend: Spend, neighbours: str, unit: str, *, local: bool = False) -> Person:
+    def of(cls, spend: Spend, privacy: Privacy, unit: str, *, local: bool = False) -> Person:
         """In words and in numbers, for the unit of privacy named.
 
         `local`: the promise holds for what each person sends, whoever reads it.
         """
         guess = best_guess(spend)
         part = round(min(100.0, 200 * (guess - 0.5)), 2)
+        changed = _CHANGES[privacy.neighbours][1]
         seen = "Even with that person's report in hand," if local else "With all that is published"
         told = [
             f"The unit of privacy: {unit}.",
-            f"Somebody who knows everything about all others tosses a coin on "
-            f"{_CHANGES[neighbours][1]}, and is right {share(0.5)} of the time. {seen} no guess is "
-            f"right more than {share(guess)} of the time.",
-            *_in_figures(spend),
+            f"Somebody who knows everything about all others tosses a coin on {changed}, and is "
+            f"right {share(0.5)} of the time. {seen} no guess is right more than {share(guess)} "
+            "of the time.",
+            *_in_figures(spend, privacy),
         ]
         if local:
             told.append("True answers stay with the people who gave them; nobody collects them.")
@@ -112,15 +113,19 @@ class Person:
         return cls(told, share(guess), part)
 
 
-def _in_figures(spend: Spend) -> list[str]:
+def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
     """The promise as odds where it is pure, and as the usual ε where it is stated as ρ."""
-    known = spend.promise()
-    if known.epsilon is None:
+    if any(getattr(loss, "delta", 0.0) for loss in spend.losses):
+        return []
+    if spend.mu:
+        if privacy.epsilon is not None:
+            return []  # told in the usual figures already
         epsilon = _equals("ε", figure(spend.promise(_USUAL_DELTA).epsilon or 0.0))
         return [f"In the usual figures: {epsilon} at {_equals('δ', plain(_USUAL_DELTA))}."]
-    if known.delta or spend.mu or known.epsilon >= 30:
+    pure = spend.promise().epsilon or 0.0
+    if pure >= 30:
         return []
-    odds = exp(known.epsilon) * 0.01 / 0.99
+    odds = exp(pure) * 0.01 / 0.99
     return [
         f"Whoever held something about a person {share(0.01)} likely can come to hold it "
         f"{share(odds / (1 + odds))} likely at most, whatever else they know."
