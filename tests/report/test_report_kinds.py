@@ -232,6 +232,8 @@ def test_pages_say_when_answers_were_made_and_from_which_plan(tmp_path: Path) ->
         assert f"{verb} {when(made.metadata['time'])}" in text
         assert f"<dd>{digest}</dd>" in text
     assert "page drawn on" in drawn(table, tmp_path)
+    later = table.release(np.arange(3)).answer("total:3")
+    assert "hash of the plan" not in drawn(later, tmp_path)  # nobody planned it
 
 
 def test_every_step_after_the_noise_is_told_in_a_sentence() -> None:

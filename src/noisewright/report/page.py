@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from noisewright.planning.central import CentralPlan
+from noisewright.planning.combining import COMBINED
+from noisewright.planning.further import ASKED_LATER
 from noisewright.planning.local import LocalPlan
+from noisewright.planning.open_values import OpenTables
 from noisewright.planning.plan_files import plan_digest
 from noisewright.planning.release import Release, Releasing
 from noisewright.report.after_noise import steps_in_words
@@ -94,8 +97,10 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
 
 
 def _digest(plan: Releasing) -> dict[str, str]:
-    """By which a release is told to be of a plan."""
-    return {"plan": plan_digest(plan)} if isinstance(plan, CentralPlan) else {}
+    """By which a release is told to be of a plan; none where nobody made one of these answers."""
+    if not isinstance(plan, CentralPlan) or plan.status in (ASKED_LATER, COMBINED):
+        return {}
+    return {"plan": plan_digest(plan.selection if isinstance(plan, OpenTables) else plan)}
 
 
 def _tiles(release: Release) -> list[Tile]:
