@@ -59,6 +59,10 @@ def test_a_table_becomes_reports_and_reports_become_answers(here: Path) -> None:
     assert len(lines) == 1 + 7
     metadata = json.loads(Path("a.csv.meta.json").read_text())
     assert metadata["people"] == 800
+    drawn = run("estimate", "p.nw", "all.agg", "--report", "page.html", "--json")
+    assert json.loads(drawn.output)["report"] == "page.html"
+    assert "Private estimates" in Path("page.html").read_text(encoding="utf-8")
+    assert "report: b.html" in run("estimate", "p.nw", "all.agg", "--report", "b.html").output
     shown = run("estimate", "p.nw", "all.agg", "--distribution", "shares.csv")
     assert shown.exit_code == 0, shown.output
     header, *rows = Path("shares.csv").read_text().splitlines()

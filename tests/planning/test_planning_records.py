@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
 
+import noisewright as nw
 from noisewright import files, plan
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter
@@ -241,3 +243,50 @@ def test_private_files_are_private_from_the_first_byte(tmp_path: Path) -> None:
         temporary.write_text("private")
         assert temporary.stat().st_mode & 0o077 == 0
     assert path.stat().st_mode & 0o077 == 0
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def test_every_kind_of_answers_says_when_it_was_made_and_files_keep_it(tmp_path: Path) -> None:
+    local = plan("identity:4", Privacy(epsilon=1), model="local")
+    stream = nw.plan_stream(9, Privacy(rho=1)).start(position=tmp_path / "position")
+    stream.step(3)
+    rows = np.zeros((5, 2))
+    before = datetime.now(UTC).replace(microsecond=0)
+    for number, made in enumerate(
+        [
+            LARGE.release(COUNTS),
+            local.estimate(local.randomize([0, 1, 2])),
+            nw.plan_covariance(["a", "b"], Privacy(rho=1)).release(rows),
+            nw.plan_pairs(["a", "b"], Privacy(rho=1)).release(rows),
+        ]
+    ):
+        path = tmp_path / f"{number}.nwr"
+        made.save(path)
+        assert before <= _moment(made.metadata["time"]) <= datetime.now(UTC)
+        assert nw.load(path).metadata["time"] == made.metadata["time"]
+    started = stream.release.metadata["time"]
+    stream.step(4)
+    stream.save(tmp_path / "stream.nw")
+    stream.release.save(tmp_path / "stream.nwr")
+    assert stream.release.metadata["time"] == started  # the record is the same after every step
+    assert nw.load(tmp_path / "stream.nwr").metadata["time"] == started
+    assert nw.load(tmp_path / "stream.nw").release.metadata["time"] == started
+
+
+def test_reports_read_again_are_no_second_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cost nothing again: the entry tells the latest time, and is one."""
+    local = plan("identity:4", Privacy(epsilon=1), model="local")
+    reports = local.randomize([0, 1, 2, 3] * 20)
+    for hour in (9, 10):
+        time = f"2024-05-01T{hour:02}:00:00+00:00"
+        monkeypatch.setattr("noisewright.planning.local.now", lambda time=time: time)
+        local.estimate(reports).write(tmp_path / "answers.csv")
+    (entry,) = recorded(tmp_path / "answers.csv")
+    assert _moment(entry["time"]).hour == 10
+    local.estimate(reports[:40]).write(tmp_path / "answers.csv")
+    assert len(recorded(tmp_path / "answers.csv")) == 2

@@ -230,4 +230,4 @@ def test_the_page_shows_answers_alone(plan: Any, tmp_path: Path) -> None:
         assert "<svg" in text
         assert f"{stream.steps} of " in text
     nw.report(plan, page)  # of the plan itself: errors before any step
-    assert "A running count of people, one answer a step." in page.read_text(encoding="utf-8")
+    assert "A running count of people, one answer at each of" in page.read_text(encoding="utf-8")

@@ -39,6 +39,20 @@ SMALLEST = """() => Math.min(...[...document.querySelectorAll("span, td, th, p, 
   .map((e) => parseFloat(getComputedStyle(e).fontSize)))"""
 
 
+BROKEN = """() => [...document.querySelectorAll("th, td, dt, .name, .value, .tile b")]
+  .filter((e) => e.checkVisibility() && /^[\\w–-]{2,12}$/.test(e.textContent.trim()))
+  .filter((e) => {
+    const range = document.createRange();
+    range.selectNodeContents(e);
+    return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1; })
+  .map((e) => e.textContent.trim())"""
+
+OVERLAPPING = """() => [...document.querySelectorAll("table.answers tr")]
+  .filter((row) => row.checkVisibility())
+  .filter((row) => [...row.children].some((cell) => cell.scrollWidth > cell.clientWidth + 1))
+  .map((row) => row.textContent)"""
+
+
 SIDEWAYS = """() => [...document.querySelectorAll("*")]
   .filter((e) => getComputedStyle(e).writingMode !== "horizontal-tb").length"""
 
@@ -154,6 +168,8 @@ def test_every_page_reads_well_on_any_screen(screen, pages, kind):
     assert worst["ratio"] >= 4.5, worst
     assert page.evaluate(SMALLEST) >= 11
     assert page.evaluate(SIDEWAYS) == 0
+    assert page.evaluate(BROKEN) == []  # a word of a table is never broken letter by letter
+    assert page.evaluate(OVERLAPPING) == []
 
 
 def test_a_page_prints_every_table(chromium, pages):

@@ -12,8 +12,18 @@ import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.learn.outcomes import Outcome
 from noisewright.learn.selection import Selected
+from noisewright.planning.local import Reading
+from noisewright.planning.plan_files import plan_digest
+from noisewright.planning.postprocess import Steps
 from noisewright.planning.rehearsal import Rehearsal
+from noisewright.privacy.spend import Gaussian, Promise, Spend
+from noisewright.report.after_noise import steps_in_words
+from noisewright.report.numbers import figure, when
 from noisewright.report.plan_page import plan_page
+from noisewright.report.plan_words import plan_words
+from noisewright.report.sections import sections
+from noisewright.report.words import Person
+from noisewright.workload.statistics import Column
 from report.test_report_page import DOMAIN, SPEC, tags_of
 
 UNPROTECTED = (nw.Ledger, Rehearsal, Outcome, Selected)  # pages that promise nothing to anybody
@@ -54,7 +64,7 @@ def test_estimates_have_the_page_of_a_release(tmp_path: Path) -> None:
     estimate = plan.estimate(plan.randomize(RNG.integers(0, 3, 2_000)))
     text = drawn(estimate, tmp_path)
     assert "one report, sent by one person" in text
-    assert "more than 73.2 % of the time" in text  # e/(1+e), rounded up
+    assert "more than 73.2\u00a0% of the time" in text  # e/(1+e), rounded up
     assert "2000" in text
 
 
@@ -75,7 +85,7 @@ def test_a_ledger_shows_what_was_spent_on_what(tmp_path: Path) -> None:
     text = drawn(ledger, tmp_path)
     assert "census@2024" in text
     assert "<b>25.0 %</b>" in text
-    assert "guesses right about one of them at most 62.3 %" in text  # √e/(1+√e), rounded up
+    assert "guesses right about one person at most 62.3\u00a0%" in text  # √e/(1+√e), rounded up
     assert "total:4" in text
 
 
@@ -154,3 +164,107 @@ def test_a_bound_on_a_weighted_error_is_not_told_in_people():
     )
     assert "people: linear strategies under this noise" in plain
     assert "people: linear strategies under this noise" not in weighted
+    assert "questions weighed" in weighted
+    assert "questions weighed" not in plain
+
+
+def test_errors_in_other_units_are_no_part_of_those_of_counts() -> None:
+    """A typical error of counts and sums together would be in no unit at all."""
+    domain = nw.Domain(
+        [nw.Categorical("sex", ("F", "M")), nw.Numeric("pay", tuple(range(0, 10_001, 500)))]
+    )
+    spec = {"queries": [{"marginal": "sex"}, {"sum": "pay"}, {"cdf": "pay"}]}
+    plan = nw.plan(nw.Workload.from_spec(spec, domain), nw.Privacy(rho=0.1))
+    words = plan_words(plan)
+    counts = [e for e in plan.table_errors() if not e.name.startswith("sum")]
+    total = sum(error.queries for error in counts)
+    typical = np.sqrt(sum(error.queries * error.rmse**2 for error in counts) / total)
+    assert words.tiles[0].value == f"± {figure(typical)}"
+    assert [line.part is None for line in words.tables] == [False, True, False]
+    assert max(line.part for line in words.tables if line.part is not None) == 100
+
+
+def test_queries_in_text_are_told_in_words_and_drawn(tmp_path: Path) -> None:
+    """Cells by number alone: running sums are a curve, and few queries of any kind are bars."""
+    drawn_by = {"prefix:70": "curve", "identity:9": "bars", "ranges:4": "bars", "total:3": "bars"}
+    for text, kind in drawn_by.items():
+        plan = nw.plan(text, nw.Privacy(rho=1))
+        release = plan.release(np.arange(plan.workload.size))
+        (section,) = sections(release, None)
+        assert [drawing.kind for drawing in section.drawings] == [kind]
+        assert f"{text}, how many people" in drawn(release, tmp_path)
+
+
+def test_what_is_known_is_not_told_with_the_error_of_rounding() -> None:
+    """How many sent a report is known: the last of the running sums has no error."""
+    plan = nw.plan("prefix:12", nw.Privacy(epsilon=1), model="local", effort="low")
+    estimate = plan.estimate(plan.randomize(RNG.integers(0, 12, 3_000)))
+    rounding = np.append(estimate.std[:-1], 1e-6)  # as differences of variances end in
+    estimate.__dict__["intervals"] = Column.around(estimate.answers, rounding, 2.0, 3.0)
+    (section,) = sections(estimate, None)
+    assert section.rows[-1][1:] == ["3,000", "0", "3,000 … 3,000"]
+    assert section.error.startswith("standard error 0 to ")
+
+
+def test_a_person_who_counts_at_several_steps_is_told_as_one(tmp_path: Path) -> None:
+    plan = nw.plan_stream(50, nw.Privacy(rho=0.5), appearances=3, apart=7)
+    stream = plan.start()
+    stream.step(1)
+    person = "one person, who counts at up to 3 steps, any two of them 7 or more apart"
+    assert stream.release.statement()["unit"] == stream.release.metadata["person"] == person
+    assert person in drawn(plan, tmp_path)
+    assert person in drawn(stream, tmp_path)
+
+
+def test_pages_say_when_answers_were_made_and_from_which_plan(tmp_path: Path) -> None:
+    local = nw.plan("identity:3", nw.Privacy(epsilon=1), model="local")
+    table = nw.plan("identity:3", nw.Privacy(epsilon=1))
+    moments = nw.plan_covariance(["a", "b"], nw.Privacy(rho=1))
+    stream = nw.plan_stream(5, nw.Privacy(rho=1)).start()
+    stream.step(1)
+    for made, verb, digest in (
+        (local.estimate(local.randomize([0, 1])), "estimated on", local.format.name),
+        (table.release(np.arange(3)), "released on", plan_digest(table)),
+        (moments.release(np.zeros((4, 2))), "released on", plan_digest(moments)),
+        (stream.release, "started on", plan_digest(stream.release.plan)),
+    ):
+        text = drawn(made, tmp_path)
+        assert f"{verb} {when(made.metadata['time'])}" in text
+        assert f"<dd>{digest}</dd>" in text
+    assert "page drawn on" in drawn(table, tmp_path)
+    later = table.release(np.arange(3)).answer("total:3")
+    assert "hash of the plan" not in drawn(later, tmp_path)  # nobody planned it
+
+
+def test_every_step_after_the_noise_is_told_in_a_sentence() -> None:
+    """Names of fields are for records; whoever adds a step writes its sentence too."""
+    fields = {*Steps.__struct_fields__, *Reading.__struct_fields__}
+    example: dict[str, object] = {"invariants": {"all": 5.0}, "suppress": 0.2, "liars": 0.1}
+    for name in fields:
+        (text,) = steps_in_words([{name: example.get(name, True)}], changed=True)
+        assert text.endswith(".")
+        assert ": True" not in text
+    assert "unbiased" in steps_in_words([], changed=False)[0]
+
+
+def test_a_promise_is_told_in_the_figures_that_it_was_not_stated_in() -> None:
+    """ρ as an ε at 10⁻⁹, pure ε as odds; a sum of kinds, for which neither is known, as neither."""
+    gaussian = Spend("add-remove", (Gaussian(0.4),))
+    usual = figure(gaussian.promise(1e-9).epsilon or 0.0)
+    told = {
+        "rho": Person.of(gaussian, nw.Privacy(rho=0.08), "one person"),
+        "both": Person.of(gaussian, nw.Privacy(epsilon=1, delta=1e-4), "one person"),
+        "pure": Person.of(
+            Spend("add-remove", (Promise(1.0),)), nw.Privacy(epsilon=1), "one person"
+        ),
+        "mixed": Person.of(
+            Spend("add-remove", (Promise(1.0, 1e-6), Gaussian(0.4))),
+            nw.Privacy(epsilon=2, delta=1e-5), "one person",
+        ),
+    }  # fmt: skip
+    text = {name: " ".join(person.sentences) for name, person in told.items()}
+    assert f"ε\u00a0=\u00a0{usual} at δ\u00a0=\u00a010⁻⁹" in text["rho"]
+    assert "2.7\u00a0% likely at most" in text["pure"]  # odds of 1 to 99, e times as large
+    for name in ("both", "mixed"):
+        assert "usual figures" not in text[name]
+        assert "likely at most" not in text[name]

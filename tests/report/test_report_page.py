@@ -104,7 +104,7 @@ def sparse():
 
 def answer_rows(text: str) -> list[list[str]]:
     """The cells of the tables of answers, row by row."""
-    bodies = re.findall(r'<table class="answers">.*?<tbody>(.*?)</tbody>', text, re.DOTALL)
+    bodies = re.findall(r'<table class="answers[^"]*">.*?<tbody>(.*?)</tbody>', text, re.DOTALL)
     rows = [row for body in bodies for row in body.split("</tr>") if "<td" in row]
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
 

@@ -53,6 +53,14 @@ class Appearances:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InvalidParameter(f"appearances.{name}", value, "must be a whole number >= 1")
 
+    @property
+    def person(self) -> str:
+        """Whom a promise is about, in words."""
+        if self.times == 1:
+            return "one person, who counts once, at one step"
+        apart = "" if self.apart == 1 else f", any two of them {self.apart:,} or more apart"
+        return f"one person, who counts at up to {self.times:,} steps{apart}"
+
     def length(self, factorization: StreamFactorization) -> float:
         """How long the sum of a person's columns can be, each of length one and not negative.
 

@@ -120,6 +120,7 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
     "--distribution", type=FILE,
     help="Write the share of people in every cell here (CSV): none negative, summing to one.",
 )  # fmt: skip
+@click.option("--report", "page", type=FILE, help="Write a page about the estimates here (.html).")
 @non_negative_option("Answers of the best fitting table of people.")
 @click.option("--shrink", is_flag=True, help="Biased answers with the least worst error.")
 @click.option("--population", is_flag=True, help="Errors for the population people come from.")
@@ -149,6 +150,7 @@ def estimate(
     output: str | None,
     aggregate: str | None,
     distribution: str | None,
+    page: str | None,
     non_negative: bool,
     shrink: bool,
     population: bool,
@@ -166,12 +168,14 @@ def estimate(
 
     \b
     Examples:
-      noisewright estimate people.nw reports.parquet -o answers.csv
+      noisewright estimate people.nw reports.parquet -o answers.csv --report answers.html
       noisewright estimate people.nw monday.agg tuesday.agg --non-negative
     """
+    from noisewright.report import report
+
     if output is not None:
         check_recorded(output, plan_file, *reports)
-    for path in (aggregate, distribution):
+    for path in (aggregate, distribution, page):
         if path is not None:
             check_output(path, plan_file, *reports)
     plan = local_plan(plan_file)
@@ -194,14 +198,16 @@ def estimate(
         _write_shares(plan, merged, distribution)
     if output is not None:
         release.write(output)
+    if page is not None:
+        report(release, page)
     if as_json:
         lower, upper = release.intervals.each
         figures = {"answers": release.answers, "std_error": release.std}
-        print_json(
-            {**release.metadata, **figures, "lower": lower, "upper": upper, "output": output}
-        )
+        ends = {"lower": lower, "upper": upper}
+        written = {"output": output, **({} if page is None else {"report": page})}
+        print_json({**release.metadata, **figures, **ends, **written})
     else:
-        _show(release, output)
+        _show(release, output, page)
 
 
 def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
@@ -292,7 +298,7 @@ def _fit_text(fit: dict[str, Any]) -> str:
     return ("fit no honest people " if fit["status"] == "alarm" else "fit ") + honest
 
 
-def _show(release: Release, output: str | None) -> None:
+def _show(release: Release, output: str | None, page: str | None) -> None:
     aside = {reason: n for reason, n in release.metadata["set_aside"].items() if n}
     reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
     rows = [
@@ -306,4 +312,5 @@ def _show(release: Release, output: str | None) -> None:
     more = len(release) - SHOWN
     caption = f"{more:,} more answers" if more > 0 else ""
     where = f"written to {output}" if output else "use -o to write them"
+    where += f"; report: {page}" if page else ""
     print_answers("Answers, in people", release, "; ".join(t for t in (caption, where) if t))

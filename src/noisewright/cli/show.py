@@ -55,6 +55,7 @@ def show(file: str, as_json: bool) -> None:
         print_json(facts)
         return
     tables = facts.pop("tables", [])
+    facts.pop("statement", None)  # what the other lines say, for whoever reads the record alone
     lines = [(name.replace("_", " "), _text(_worded(name, value))) for name, value in facts.items()]
     print_table(file, ["", ""], [line for line in lines if line[1]])
     if tables:
@@ -219,7 +220,7 @@ def _yaml(path: Path) -> dict[str, Any]:
 
 
 def _worded(name: str, value: Any) -> object:
-    """Promises and losses as people write them."""
+    """Promises, losses and bounds as people write them."""
     if name == "privacy" and value is not None:
         from noisewright.privacy.budget import Privacy
 
@@ -231,6 +232,13 @@ def _worded(name: str, value: Any) -> object:
             + f" ({loss['loss']})"
             for loss in value["losses"]
         ]
+    if name == "bounds":
+        return "; ".join(
+            f"{bound['class']}: {_text(bound['lower_bound'])} ({_text(bound['ratio'])} ×)"
+            for bound in value
+        )
+    if name == "ledger" and isinstance(value, Mapping) and not value.get("recorded"):
+        return value.get("note")
     return value
 
 

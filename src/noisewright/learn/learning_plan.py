@@ -163,7 +163,8 @@ class LearningPlan(Shown):
                 f"{people:,} people reported and {self.people:,} are needed for "
                 f"{self.alpha:g}; {holds} is proven with so many"
             )
-        return self._decided(estimates, people, alpha, warning)
+        decided = self._decided(estimates, people, alpha, warning)
+        return replace(decided, privacy=self.privacy)
 
     @abstractmethod
     def _decided(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from noisewright.display import Shown
 from noisewright.learn.concept_classes import Signs
+from noisewright.privacy.budget import Privacy
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -16,13 +17,15 @@ class Outcome(Shown):
     """What reports say, and what holds of it with probability 1 − `beta`.
 
     `alpha` is the accuracy that holds with so many people; None where nothing does. `warning` says
-    it where they were fewer than the plan asks for, or where no concept fits.
+    it where they were fewer than the plan asks for, or where no concept fits. `privacy` is what
+    every report promised.
     """
 
     alpha: float | None
     beta: float
     people: int
     warning: str | None = None
+    privacy: Privacy | None = None
 
     def _facts(self) -> list[tuple[str, str]]:
         within = "nothing proven" if self.alpha is None else f"{self.alpha:.4g}"

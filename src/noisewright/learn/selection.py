@@ -53,6 +53,7 @@ class Selected(Shown):
     beta: float
     people: int
     warning: str | None = None
+    privacy: Privacy | None = None
 
     def _facts(self) -> list[tuple[str, str]]:
         within = "nothing proven" if self.alpha is None else f"within {self.alpha:.4g}"
@@ -177,7 +178,7 @@ class Selection(Shown):
             )
         elif alpha is not None:
             alpha = min(alpha, self.contest.alpha)
-        return Selected(state.choice, alpha, beta, self.asked, warning)
+        return Selected(state.choice, alpha, beta, self.asked, warning, self.privacy)
 
     def _seen(self) -> Protocol:
         """With answers of a block that is not full, where the protocol needs no full ones."""

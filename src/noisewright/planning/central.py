@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -49,7 +48,7 @@ from noisewright.planning.plan import (
     table_errors,
 )
 from noisewright.planning.postprocess import Steps
-from noisewright.planning.release import Release, fresh_name
+from noisewright.planning.release import Release, fresh_name, now
 from noisewright.planning.spending import (
     Again,
     Cost,
@@ -424,7 +423,7 @@ class CentralPlan(Shown):
         name, note = fresh_name(), None
         if reservation is not None:
             name, note = reservation.identity, reservation.note
-        release = Release(self, measurement, (), name, _now(), note)
+        release = Release(self, measurement, (), name, now(), note)
         warn_of(self.contradictions(measurement))
         return release
 
@@ -504,10 +503,6 @@ class CentralPlan(Shown):
             ("queries", f"{self.queries:,}"),
             ("cells", f"{prod(self.sizes):,}"),
         ]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def check_answerable(plan: CentralPlan) -> CentralPlan:

@@ -18,6 +18,7 @@ from noisewright.planning.spending import LedgerNote
 from noisewright.workload import Workload, stack
 from noisewright.workload.spec import Questions, questions
 
+COMBINED = "two releases combined"  # the state of a plan that is two others
 _JOIN = "+"
 
 
@@ -60,9 +61,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
         mine,
         workload=_both(mine, theirs),
         mechanism=f"{mine.mechanism} and {theirs.mechanism}",
-        proposal=Proposal(
-            method, None, None, "none", "two releases combined", mine.privacy.neighbours
-        ),
+        proposal=Proposal(method, None, None, "none", COMBINED, mine.privacy.neighbours),
         seconds=0.0,
         known_accuracy=None,
     )

@@ -13,6 +13,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import above_noise, nearest_correlation, possible_moments
 from noisewright.planning.plan import LEVEL, Forecast
+from noisewright.planning.release import now
 from noisewright.planning.row_plans import RowPlan, RowReader, RowRelease, column_names
 from noisewright.planning.spending import LedgerNote
 from noisewright.privacy.budget import Privacy
@@ -96,7 +97,8 @@ class CovariancePlan(RowPlan[SecondMoments, Integers, "CovarianceRelease"]):
         self, exact: Integers, people: int | None, name: str, note: LedgerNote | None,
         source: ByteSource | None,
     ) -> CovarianceRelease:  # fmt: skip
-        return CovarianceRelease(self, self.method.measure(exact, source), people, name, note)
+        measured = self.method.measure(exact, source)
+        return CovarianceRelease(self, measured, people, name, note, now())
 
     def _facts(self) -> list[tuple[str, str]]:
         return [

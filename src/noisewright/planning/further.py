@@ -28,6 +28,7 @@ Further: TypeAlias = "Queries | Mapping[str, Any] | Sequence[Mapping[str, Any]] 
 """A workload, or questions by name: a path, YAML text, or one or several as plain values."""
 
 _MOST_SHOWN = 8
+ASKED_LATER = "asked later"  # the state of a plan that nobody made before its release
 _REMEDY = "ask for sums of what was released, or plan for it with a budget of its own"
 
 
@@ -72,7 +73,7 @@ def _asked(plan: CentralPlan, queries: Workload) -> CentralPlan:
         if measure not in measured:
             raise OutOfReach(f"the release measured no {measure.words}; {_REMEDY}")
     proposal = replace(
-        plan.proposal, value=None, bound=None, certificate="none", status="asked later"
+        plan.proposal, value=None, bound=None, certificate="none", status=ASKED_LATER
     )
     later = replace(plan, workload=queries, proposal=proposal, seconds=0.0, known_accuracy=None)
     for name, terms in _by_name(queries, later.terms):

@@ -49,7 +49,7 @@ from noisewright.planning.plan import (
     table_errors,
 )
 from noisewright.planning.population import Margins
-from noisewright.planning.release import Release
+from noisewright.planning.release import Release, now
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Promise, Spend
 from noisewright.workload.atoms import Explicit, Identity
@@ -311,7 +311,7 @@ class LocalPlan(Shown):
         )
         reading.check(groups)
         collected = self.aggregate(reports, groups=groups, cap=cap).copy()
-        release = Release(self, collected, (reading,))
+        release = Release(self, collected, (reading,), time=now())
         _ = release.intervals  # whatever cannot be estimated is refused here
         return release
 

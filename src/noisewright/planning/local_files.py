@@ -129,6 +129,7 @@ class EstimateFile(Kept, frozen=True, tag="estimate"):
 
     plan: LocalFile
     reading: Reading
+    time: Text | None = None
 
     @classmethod
     def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
@@ -136,7 +137,7 @@ class EstimateFile(Kept, frozen=True, tag="estimate"):
         assert isinstance(release.plan, LocalPlan)
         plan = LocalFile.of(release.plan, arrays)
         arrays["aggregate"] = np.frombuffer(release.measurement.to_bytes(), dtype=np.uint8)
-        return cls(plan=plan, reading=release.steps[0])
+        return cls(plan=plan, reading=release.steps[0], time=release.time)
 
     def content(self, arrays: Arrays) -> Release:
         """The estimates again."""
@@ -144,7 +145,7 @@ class EstimateFile(Kept, frozen=True, tag="estimate"):
 
         plan = self.plan.content(arrays)
         aggregate = Aggregate.from_bytes(arrays["aggregate"].tobytes(), plan.format)
-        return Release(plan, aggregate, (self.reading,))
+        return Release(plan, aggregate, (self.reading,), time=self.time)
 
 
 def _finite(value: float) -> float | None:

@@ -49,21 +49,24 @@ class CovarianceReleaseFile(Kept, frozen=True, tag="covariance-release"):
     people: People | None
     identity: Text
     note: LedgerNote | None
+    time: Text | None = None
 
     @classmethod
     def of(cls, release: CovarianceRelease, arrays: dict[str, Array]) -> Self:
         """What a release is kept as."""
         plan = CovarianceFile.of(release.plan, arrays)
         arrays["measured"] = release.measured
-        people, note = release.public_people, release.note
-        return cls(plan=plan, people=people, identity=release.identity, note=note)
+        return cls(
+            plan=plan, people=release.public_people, identity=release.identity,
+            note=release.note, time=release.time,
+        )  # fmt: skip
 
     def content(self, arrays: Arrays) -> CovarianceRelease:
         """The release again, if its matrix is of the plan's form."""
         plan = self.plan.content(arrays)
         measured = _symmetric(arrays, plan.method.size)
         _check_public(self.people, plan.method.protected)
-        return CovarianceRelease(plan, measured, self.people, self.identity, self.note)
+        return CovarianceRelease(plan, measured, self.people, self.identity, self.note, self.time)
 
 
 class PairsFile(Kept, frozen=True, tag="pairs-plan"):
@@ -92,6 +95,7 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
     people: People | None
     identity: Text
     note: LedgerNote | None
+    time: Text | None = None
 
     @classmethod
     def of(cls, release: PairsRelease, arrays: dict[str, Array]) -> Self:
@@ -101,8 +105,10 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
         if measured.people is not None:
             arrays["people"] = np.array([measured.people])
         plan = PairsFile.of(release.plan, arrays)
-        people, note = release.public_people, release.note
-        return cls(plan=plan, people=people, identity=release.identity, note=note)
+        return cls(
+            plan=plan, people=release.public_people, identity=release.identity,
+            note=release.note, time=release.time,
+        )  # fmt: skip
 
     def content(self, arrays: Arrays) -> PairsRelease:
         """The release again, if its measurements are of the plan's form."""
@@ -112,7 +118,7 @@ class PairsReleaseFile(Kept, frozen=True, tag="pairs-release"):
         moments, totals = _symmetric(arrays, side), _vector(arrays, "totals", side)
         people = float(_vector(arrays, "people", 1)[0]) if protected else None
         measured = MeasuredPairs(people, totals, moments)
-        return PairsRelease(plan, measured, self.people, self.identity, self.note)
+        return PairsRelease(plan, measured, self.people, self.identity, self.note, self.time)
 
 
 def _symmetric(arrays: Arrays, side: int) -> Array:

@@ -15,6 +15,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.estimate.moments import common_factors, possible_pairs
 from noisewright.planning.plan import LEVEL, Forecast
+from noisewright.planning.release import now
 from noisewright.planning.row_plans import RowPlan, RowReader, RowRelease, column_names
 from noisewright.planning.spending import LedgerNote
 from noisewright.privacy.budget import Privacy
@@ -126,7 +127,7 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         self, exact: Rows, people: int | None, name: str, note: LedgerNote | None,
         source: ByteSource | None,
     ) -> PairsRelease:  # fmt: skip
-        return PairsRelease(self, self.method.measure(exact, source), people, name, note)
+        return PairsRelease(self, self.method.measure(exact, source), people, name, note, now())
 
     def _facts(self) -> list[tuple[str, str]]:
         pairs = len(self.columns) * (len(self.columns) - 1) // 2

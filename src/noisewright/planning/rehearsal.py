@@ -19,6 +19,7 @@ from noisewright.display import Shown
 from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.planning.counting import Counter, Data, is_histogram
+from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray
 from noisewright.workload.measures import Count
 from noisewright.workload.quantiles import quantiles
@@ -68,12 +69,17 @@ class DeclarationCost:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rehearsal(Shown):
-    """What releases of a plan would be like, tried on data that need no protection."""
+    """What releases of a plan would be like, tried on data that need no protection.
+
+    `privacy` is what a release would promise; `plan` is its digest.
+    """
 
     tables: tuple[RehearsedTable, ...]
     declarations: tuple[DeclarationCost, ...]
     runs: int
     seed: int
+    privacy: Privacy | None = None
+    plan: str | None = None
 
     def to_pandas(self) -> pd.DataFrame:
         """The errors of every table as a pandas frame."""
@@ -88,6 +94,8 @@ class Rehearsal(Shown):
             "note": "on public data with seeded noise: protects nobody, publishes nothing",
             "runs": self.runs,
             "seed": self.seed,
+            "privacy": None if self.privacy is None else self.privacy.to_dict(),
+            "plan": self.plan,
             "tables": [asdict(table) for table in self.tables],
             "declarations": [asdict(cost) for cost in self.declarations],
         }
@@ -115,6 +123,8 @@ def rehearse(
     plan: CentralPlan, data: Data, seed: int, runs: int, counter: Counter | None
 ) -> Rehearsal:
     """Run a plan's releases on public data, and compare them with the truth."""
+    from noisewright.planning.plan_files import plan_digest
+
     if runs < 2:
         raise InvalidParameter("runs", runs, "must be at least 2", "errors are means over runs")
     plan.check_usable()
@@ -134,7 +144,7 @@ def rehearse(
     ends = [np.array([column.each[side] for column in columns]) for side in (0, 1)]
     tables = _compared(plan, truth, answers, ends)
     declarations = () if is_histogram(data) else _declared(plan, data, counter)
-    return Rehearsal(tables, declarations, runs, seed)
+    return Rehearsal(tables, declarations, runs, seed, plan.privacy, plan_digest(plan))
 
 
 @dataclass(frozen=True, eq=False)

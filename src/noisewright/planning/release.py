@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -82,8 +83,8 @@ class Release:
     Everything else follows and is worked out once. `lower` and `upper` cover each true answer with
     95 % probability; `lower_all` and `upper_all` cover all of them at once. `metadata` says what
     was spent, by which law and from which plan. `identity` tells one spending of a budget from
-    another; reports that people made private themselves have none. `ledger` says where that
-    spending is recorded, if anywhere.
+    another; reports that people made private themselves have none. `time` is when the noise was
+    drawn, or such reports were read. `ledger` says where that spending is recorded, if anywhere.
     """
 
     plan: Releasing
@@ -284,6 +285,11 @@ def fresh_name() -> str:
     return secrets.token_hex(8)
 
 
+def now() -> str:
+    """The moment of a release, as records state it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def read_record(path: str | Path) -> list[dict[str, Any]]:
     """Every entry of the record at `path`, oldest first; none where there is no record yet.
 
@@ -345,7 +351,12 @@ def _add_to_record(path: Path, metadata: Mapping[str, object]) -> None:
 
     latest = msgspec.json.decode(msgspec.json.encode(dict(metadata)))
     # The same answers written again are no news.
-    history = [entry for entry in read_record(path) if entry != latest]
+    history = [entry for entry in read_record(path) if _news(entry) != _news(latest)]
     document = {**latest, "history": history} if history else latest
     encoded = msgspec.json.format(msgspec.json.encode(document), indent=2)
     write_text(path, encoded.decode() + "\n")
+
+
+def _news(entry: Mapping[str, object]) -> Mapping[str, object]:
+    """What tells two entries apart: reports read again are the same ones, whenever that is."""
+    return entry if "release" in entry else {**entry, "time": None}

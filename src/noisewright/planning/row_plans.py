@@ -183,6 +183,7 @@ class RowRelease(Shown, ABC, Generic[AnyPlan, Measured]):
     public_people: int | None
     identity: str
     note: LedgerNote | None = None
+    time: str | None = None
 
     @property
     def people(self) -> float:
@@ -211,6 +212,7 @@ class RowRelease(Shown, ABC, Generic[AnyPlan, Measured]):
             "format": "noisewright-release",
             "version": __version__,
             "release": self.identity,
+            **({} if self.time is None else {"time": self.time}),
             "title": self.plan.title,
             "people": self.people,
             "spend": self.plan.spend.to_dict(),

@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
     from noisewright.planning.stream import CarryStreamPlan, StreamPlan
 
-_UNIT = "one person, who counts once, at one step"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StreamRelease(Shown):
     """The answers of a stream so far, which may be published; nothing private is in it.
 
     `lower` and `upper` cover each true count with 95 % probability; `lower_all` and `upper_all`
-    those of all planned steps at once. `identity` names the one spending of the budget.
+    those of all planned steps at once. `identity` names the one spending of the budget, `time` is
+    when the stream was started.
     """
 
     plan: StreamPlan | CarryStreamPlan
     answers: FloatArray
     identity: str
     ledger: LedgerNote | None = None
+    time: str | None = None
 
     @property
     def steps(self) -> Integers:
@@ -89,11 +89,11 @@ class StreamRelease(Shown):
             "format": "noisewright-stream",
             "version": __version__,
             "model": plan.model,
-            "person": _UNIT,
             "neighbours": plan.privacy.neighbours,
             "spend": plan.spend.to_dict(),
             **plan.summary(),
             "release": self.identity,
+            **({} if self.time is None else {"time": self.time}),
             "ledger": UNRECORDED if self.ledger is None else self.ledger.to_dict(),
             "statement": self.statement(),
         }
@@ -102,7 +102,7 @@ class StreamRelease(Shown):
         """What is promised to whom and by which noise, for the whole stream: ready for JSON."""
         plan = self.plan
         return {
-            "unit": _UNIT,
+            "unit": plan.person,
             "neighbours": plan.privacy.neighbours,
             "promise": plan.privacy.text(),
             "spend": plan.spend.to_dict(),
@@ -159,11 +159,12 @@ class RunningStream(Shown, Stream):
     _plan: StreamPlan | CarryStreamPlan
     _identity: str
     _ledger: LedgerNote | None
+    _time: str | None
 
     @property
     def release(self) -> StreamRelease:
         """The answers so far with their errors: no further cost."""
-        return StreamRelease(self._plan, self.answers, self._identity, self._ledger)
+        return StreamRelease(self._plan, self.answers, self._identity, self._ledger, self._time)
 
     def save(self, path: str | Path) -> None:
         """Keep the stream, which `nw.load` goes on with: a secret file, readable by its owner.
@@ -191,11 +192,12 @@ def running(
     position: Position | None,
     identity: str,
     ledger: LedgerNote | None,
+    time: str | None,
 ) -> RunningStream:
     """A stream of the plan before its first step; its noise comes from the operating system."""
     from noisewright.planning.stream import CarryStreamPlan
 
     kind = RunningCarryStream if isinstance(plan, CarryStreamPlan) else RunningGaussianStream
     stream: RunningStream = kind(plan, None, position)  # type: ignore[arg-type]
-    stream._identity, stream._ledger = identity, ledger
+    stream._identity, stream._ledger, stream._time = identity, ledger, time
     return stream

@@ -18,7 +18,7 @@ from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier, sidak_multiplier
 from noisewright.norm.prefix import BAND, Kind
 from noisewright.planning.plan import LEVEL, Forecast, certified_ratio, class_bounds
-from noisewright.planning.release import fresh_name
+from noisewright.planning.release import fresh_name, now
 from noisewright.planning.running import RunningStream, running
 from noisewright.planning.spending import Again, Cost, LedgerLike, Purse, Reservation, purse_of
 from noisewright.privacy.budget import Privacy
@@ -33,6 +33,11 @@ class _Planned(Shown):
     def model(self) -> str:
         """Who adds the noise."""
         return "central"
+
+    @property
+    def person(self) -> str:
+        """Whom the promise is about, in words."""
+        return self.appearances.person if isinstance(self, StreamPlan) else ONCE.person
 
     def start(
         self,
@@ -88,6 +93,7 @@ class StreamPlan(StreamMechanism, _Planned):
         return {
             "mechanism": self.factorization.kind,
             "privacy": self.privacy.to_dict(),
+            "person": self.person,
             "steps": self.factorization.steps,
             "appearances": self.appearances.times,
             "steps_apart": self.appearances.apart,
@@ -138,6 +144,7 @@ class CarryStreamPlan(CarryStreamMechanism, _Planned):
         return {
             "mechanism": "carry",
             "privacy": self.privacy.to_dict(),
+            "person": self.person,
             "steps": self.steps,
             "memory": len(self.levels),
             "error": forecast.error,
@@ -174,8 +181,8 @@ def _started(
     def begin(reservation: Reservation | None) -> RunningStream:
         place = None if position is None else Position.new(position, plan.mark)
         if reservation is None:
-            return running(plan, place, fresh_name(), None)
-        return running(plan, place, reservation.identity, reservation.note)
+            return running(plan, place, fresh_name(), None, now())
+        return running(plan, place, reservation.identity, reservation.note, now())
 
     return begin(None) if purse is None else purse.spend(plan.cost, begin)
 

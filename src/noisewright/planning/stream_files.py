@@ -70,18 +70,20 @@ class StreamReleaseFile(Kept, frozen=True, tag="stream-release"):
     plan: StreamFile
     identity: Text
     ledger: LedgerNote | None = None
+    time: Text | None = None
 
     @classmethod
     def of(cls, release: StreamRelease, arrays: dict[str, Array]) -> Self:
         """What answers are kept as."""
         arrays[_ANSWERS] = release.answers
         plan = StreamFile.of(release.plan, arrays)
-        return cls(plan=plan, identity=release.identity, ledger=release.ledger)
+        return cls(plan=plan, identity=release.identity, ledger=release.ledger, time=release.time)
 
     def content(self, arrays: Arrays) -> StreamRelease:
         """The answers again; their errors follow from the plan."""
         plan = self.plan.content(arrays)
-        return StreamRelease(plan, _answers(arrays, self.plan.steps), self.identity, self.ledger)
+        answers = _answers(arrays, self.plan.steps)
+        return StreamRelease(plan, answers, self.identity, self.ledger, self.time)
 
 
 class RunningFile(Kept, frozen=True, tag=SECRET):
@@ -93,6 +95,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
     state: SumsState | CarryState
     identity: Text
     ledger: LedgerNote | None = None
+    time: Text | None = None
 
     @classmethod
     def of(cls, stream: RunningStream, arrays: dict[str, Array]) -> Self:
@@ -111,12 +114,13 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
             state=stream.state(),
             identity=release.identity,
             ledger=release.ledger,
+            time=release.time,
         )
 
     def release(self, arrays: Arrays) -> StreamRelease:
         """The answers alone, which no position is asked for."""
         return StreamReleaseFile(
-            plan=self.plan, identity=self.identity, ledger=self.ledger
+            plan=self.plan, identity=self.identity, ledger=self.ledger, time=self.time
         ).content(arrays)
 
     def is_latest(self, arrays: Arrays) -> bool:
@@ -140,7 +144,7 @@ class RunningFile(Kept, frozen=True, tag=SECRET):
                 " latest, or the position is gone; answering a step again would spend its budget"
                 " again: load the latest state, or start a new stream"
             )
-        stream = running(release.plan, position, release.identity, release.ledger)
+        stream = running(release.plan, position, release.identity, release.ledger, release.time)
         stream.resume(release.answers.tolist(), self.state)
         return stream
 

@@ -37,7 +37,7 @@ def by_measures(problem: CentralProblem, questions: Questions, mechanism: str) -
         None,
         _bound(contenders, questions.measures, problem),
         "every measure alone, with the whole budget",
-        "; ".join(contender.proposal.status for contender in contenders),
+        "; ".join(dict.fromkeys(contender.proposal.status for contender in contenders)),
         problem.privacy.neighbours,
     )
     names = dict.fromkeys(contender.name for contender in contenders)

@@ -74,7 +74,7 @@ def _page(subject: object) -> str:
         ((Release,), page),
         ((CovarianceRelease, PairsRelease), row_page),
         ((Ledger,), ledger_page),
-        ((Explanation,), lambda told: plan_page(told.plan, others=told.others)),
+        ((Explanation,), lambda told: plan_page(told.plan, None, told.why, told.others)),
         ((Rehearsal,), rehearsal_page),
         ((LearningPlan, Selection), learning_page),
         ((Outcome, Selected), outcome_page),

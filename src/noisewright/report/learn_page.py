@@ -7,21 +7,24 @@ from typing import Any
 
 from noisewright.display import Shown
 from noisewright.learn.learning_plan import LearningPlan
-from noisewright.learn.outcomes import Outcome
+from noisewright.learn.outcomes import Learned, Outcome, Refutation
 from noisewright.learn.selection import Selected, Selection
+from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Promise, Spend
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.numbers import figure, share
 from noisewright.report.render import render
-from noisewright.report.words import Person, Tile, byline, facts, promise_tile
+from noisewright.report.runners_up import RunnersUp
+from noisewright.report.words import Person, Tile, byline, counted, facts, promise_tile
 
 _TASKS = {
-    "agnostic": "a concept whose loss is within α of the best of its class, whatever the labels",
-    "realizable": "a concept of loss at most α, where some concept labels everybody rightly",
-    "refute": "whether some concept of the class has a loss of at most θ, or none below θ + α",
+    "agnostic": "a concept that labels at most a share α more of people wrongly than the best one",
+    "realizable": "a concept that labels at most a share α of people wrongly, where one is right",
+    "refute": "whether some concept labels a share of at most θ wrongly, or none less than θ + α",
     "refute-realizable": "whether some concept labels everybody rightly, or none comes within α",
 }
 _TIMES = (0.25, 0.5, 1, 2, 4)
+_SAID = {"alpha": "α", "theta": "θ", "people": "reports"}
 _REPORT = "one report, sent by one person"
 _NAMES = {
     "task": "task",
@@ -40,12 +43,11 @@ _NAMES = {
 def learning_page(subject: LearningPlan | Selection) -> str:
     """The page of a plan to learn or to refute, or of a selection under way, as HTML."""
     known, privacy = subject.summary(), subject.privacy
-    spend = Spend(privacy.neighbours, (Promise(privacy.epsilon or 0.0, privacy.delta or 0.0),))
     told = _plan(subject) if isinstance(subject, LearningPlan) else _selection(subject)
     chance = Tile("may fail", share(known["beta"]), f"β = {known['beta']:g}, at most")
     return _page(
         known,
-        person=Person.of(spend, privacy.neighbours, _REPORT),
+        person=_person(privacy),
         tiles=[promise_tile(privacy), *told.pop("tiles"), chance],
         provenance=facts(known, _NAMES),
         **told,
@@ -54,17 +56,43 @@ def learning_page(subject: LearningPlan | Selection) -> str:
 
 def outcome_page(outcome: Outcome | Selected) -> str:
     """The page of what reports say, and what is proven of it."""
-    held = "nothing is proven" if outcome.alpha is None else f"accurate within {outcome.alpha:.4g}"
     warning = f" {outcome.warning}." if outcome.warning else ""
-    said = _facts(outcome)
+    privacy = outcome.privacy
     return _page(
-        dict(said),
+        dict(_facts(outcome)),
         title="What the reports say",
-        lead=f"From {outcome.people:,} reports, each randomised by the person who sent it: "
-        f"{held}, but for a chance of {share(outcome.beta)}.{warning}",
-        tiles=[Tile(name, text, "") for name, text in said if name != "warning"],
-        provenance=said,
+        lead=f"From {counted(outcome.people, 'report')}, each randomised by the person who sent "
+        f"it.{warning}",
+        tiles=[*([promise_tile(privacy)] if privacy else []), *_found(outcome), _proven(outcome)],
+        person=_person(privacy) if privacy else None,
+        provenance=[(_SAID.get(name, name), text) for name, text in _facts(outcome)],
     )
+
+
+def _found(outcome: Outcome | Selected) -> list[Tile]:
+    """What the reports say, and what that means."""
+    if isinstance(outcome, Learned):
+        wrong = None if outcome.loss is None else f"labels {share(outcome.loss)} of people wrongly"
+        return [Tile("concept", outcome.name, f"{wrong}, as estimated" if wrong else "as chosen")]
+    if isinstance(outcome, Refutation):
+        said = "some concept fits" if outcome.fits else "no concept fits"
+        return [Tile("verdict", said, f"labels up to {share(outcome.theta)} of people wrongly")]
+    if isinstance(outcome, Selected):
+        return [Tile("coordinate", f"{outcome.coordinate:,}", "whose mean is the largest found")]
+    return []
+
+
+def _proven(outcome: Outcome | Selected) -> Tile:
+    """How close that is to the best, and how surely."""
+    sure = f"but for a chance of {share(outcome.beta)}"
+    if outcome.alpha is None:
+        return Tile("proven", "nothing", "from so few reports")
+    return Tile("proven", f"within {figure(outcome.alpha)}", f"of the best, {sure}")
+
+
+def _person(privacy: Privacy) -> Person:
+    spend = Spend(privacy.neighbours, (Promise(privacy.epsilon or 0.0, privacy.delta or 0.0),))
+    return Person.of(spend, privacy, _REPORT, local=True)
 
 
 def _facts(shown: Shown) -> list[tuple[str, str]]:
@@ -76,13 +104,13 @@ def _page(known: dict[str, Any], **told: Any) -> str:
         "byline": byline({}),
         "person": None,
         "limits": [],
-        "error": "",
+        "compared": "",
         "heading": "How close with how many people",
         "drawings": [],
         "heads": (),
         "tables": (),
         "notes": (),
-        "runners_up": (),
+        "runners_up": RunnersUp(),
     }
     record = json.dumps(known, indent=2, ensure_ascii=False, default=str)
     return render("plan.html", **{**plain, **told}, record=record)

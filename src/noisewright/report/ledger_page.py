@@ -7,9 +7,9 @@ from typing import Any
 
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.history import Account
-from noisewright.ledger.standing import left_text, standing, told_entries
+from noisewright.ledger.standing import standing, told_entries
 from noisewright.privacy.guessing import best_guess
-from noisewright.report.numbers import share, when
+from noisewright.report.numbers import plain, share, when
 from noisewright.report.render import render
 from noisewright.report.words import Tile, byline
 
@@ -26,7 +26,7 @@ def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
     return render(
         "ledger.html",
         title=title,
-        byline=byline({"time": entries[-1]["time"]} if entries else {}),
+        byline=byline({}),
         lead=(
             "Budgets belong to people: all files and versions about the same people share one. "
             "Every release was entered before its noise was drawn, and the entries are chained by "
@@ -61,7 +61,7 @@ def _account(
         "budget": _told(budget),
         "share": f"{100 * min(1.0, spent['share']):.1f} %",
         "parts": [(round(100 * entry["charged"]["share"], 2), entry["title"]) for entry in entries],
-        "left": left_text(known["left"]),
+        "left": _left(known["left"]),
         "holds": _told(spent.get("odometer", {})),
         "guess": share(best_guess(account.spend)) if entries else "",
         "releases": known["entries"],
@@ -72,7 +72,22 @@ def _account(
 
 def _told(promise: dict[str, Any]) -> str:
     known = [(symbol, promise.get(name)) for name, symbol in _SYMBOLS]
-    return ", ".join(f"{symbol} = {value:.4g}" for symbol, value in known if value is not None)
+    return ", ".join(_equals(symbol, value) for symbol, value in known if value is not None)
+
+
+def _equals(symbol: str, value: float) -> str:
+    return f"{symbol}\u00a0=\u00a0{plain(value, 4)}"
+
+
+def _left(left: dict[str, float]) -> str:
+    """The largest plans that still fit, any one of them."""
+    fits = {
+        "epsilon": f"{_equals('ε', left['epsilon'])} at {_equals('δ', left['delta'])}",
+        "rho": _equals("ρ", left["rho"]),
+        "pure_epsilon": f"{_equals('ε', left['pure_epsilon'])} by noise without δ",
+    }
+    told = [text for name, text in fits.items() if left[name]]
+    return f"one plan of {', or '.join(told)}" if told else "nothing"
 
 
 def _release(entry: dict[str, Any]) -> dict[str, str]:

@@ -19,6 +19,12 @@ def figure(value: float) -> str:
     return _typeset(f"{value:,.1f}") if abs(value) >= 10 else plain(value, 3)
 
 
+def error_figure(value: float) -> str:
+    """An error, without digits that nobody needs."""
+    digits = decimals(value)
+    return rounded(value, digits) if digits < 0 else figure(value)
+
+
 def plain(value: float, digits: int = 6) -> str:
     """A number as one writes it by hand: 0.25, 10⁻⁹, 1.5·10⁻⁷."""
     number, _, power = f"{value:.{digits}g}".partition("e")
@@ -29,17 +35,21 @@ def plain(value: float, digits: int = 6) -> str:
 
 
 def decimals(error: float) -> int:
-    """Digits after the point of an answer: the first two digits of its error are worth stating."""
+    """Digits after the point of an answer: the first two digits of its error are worth stating.
+
+    Below zero, for errors of thousands, digits before the point are not: three are stated then.
+    """
     if not isfinite(error) or error <= 0:
         return 0
-    return min(max(1 - floor(log10(error)), 0), _MOST_DECIMALS)
+    power = floor(log10(error))
+    return 2 - power if power > 2 else min(max(1 - power, 0), _MOST_DECIMALS)
 
 
 def rounded(value: float, digits: int) -> str:
-    """A number with so many digits after the point."""
+    """A number with so many digits after the point; below zero, with so many noughts before it."""
     if not isfinite(value):
         return LEFT_OUT
-    text = f"{value:,.{digits}f}"
+    text = f"{round(value, digits) if digits < 0 else value:,.{max(digits, 0)}f}"
     return _typeset(text.removeprefix("-") if not text.strip("-0.") else text)
 
 
@@ -65,7 +75,7 @@ def brief(value: float) -> str:
 
 def share(value: float) -> str:
     """A probability in per cent, rounded up: what it bounds stays bounded."""
-    return f"{ceil(value * 1000 - 1e-9) / 10:g} %"
+    return f"{ceil(value * 1000 - 1e-9) / 10:g}\u00a0%"
 
 
 def ticks(low: float, high: float, most: int = 5) -> list[float]:

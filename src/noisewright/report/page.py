@@ -9,18 +9,25 @@ from typing import Any
 import numpy as np
 
 from noisewright.planning.central import CentralPlan
+from noisewright.planning.combining import COMBINED
+from noisewright.planning.further import ASKED_LATER
 from noisewright.planning.local import LocalPlan
+from noisewright.planning.open_values import OpenTables
+from noisewright.planning.plan_files import plan_digest
 from noisewright.planning.release import Release, Releasing
+from noisewright.report.after_noise import steps_in_words
 from noisewright.report.charts import agreement_chart, errors_chart
 from noisewright.report.numbers import figure
 from noisewright.report.render import render
 from noisewright.report.sections import sections
 from noisewright.report.words import (
-    ERRORS,
+    COMPARED_PEOPLE,
     Limit,
     Person,
     Tile,
     byline,
+    compared,
+    counted,
     limits,
     local_limits,
     promise_sentence,
@@ -33,7 +40,7 @@ from noisewright.workload.base import FloatArray
 from noisewright.workload.statistics import PEOPLE
 
 PROVENANCE = {
-    "time": "released at",
+    "time": "released on",
     "release": "name of the release",
     "round": "round",
     "people": "reports",
@@ -52,22 +59,22 @@ _BELOW_ZERO = (
 def page(release: Release, truth: FloatArray | None = None, title: str | None = None) -> str:
     """The page as HTML. `truth` may be given only for synthetic data."""
     known, plan = release.metadata, release.plan
-    kind = "estimates" if isinstance(plan, LocalPlan) else "release"
-    told = known["statement"]
+    local, told = isinstance(plan, LocalPlan), known["statement"]
+    made = "estimated on" if local else "released on"
     return render(
         "release.html",
-        title=title or f"Private {kind}",
-        byline=byline(known),
+        title=title or ("Private estimates" if local else "Private release"),
+        byline=byline(known, made),
         lead=_lead(release, truth),
         tiles=[promise_tile(plan.privacy), *_tiles(release)],
-        person=Person.of(plan.spend, plan.privacy.neighbours, told["unit"]),
+        person=Person.of(plan.spend, plan.privacy, told["unit"], local=local),
         limits=_limits(plan, known),
-        error=ERRORS.get(known.get("error", ""), "in the sense of the bound"),
+        compared=COMPARED_PEOPLE if local else compared(known, plan),
         sections=sections(release, truth),
         notes=_notes(release),
         truth=None if truth is None else _against(release, truth),
-        steps=_steps(told["post_processing"], release.is_changed),
-        provenance=provenance(known, PROVENANCE),
+        steps=steps_in_words(told["post_processing"], changed=release.is_changed),
+        provenance=provenance({**_digest(plan), **known}, {**PROVENANCE, "time": made}),
         record=json.dumps(dict(known), indent=2, ensure_ascii=False, default=str),
     )
 
@@ -76,8 +83,9 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
     hidden = int(np.isnan(release.answers).sum())
     left_out = f" ({hidden:,} of them left out)" if hidden else ""
     text = (
-        f"{len(release):,} answers{left_out} in {tables_in_words(release.tables)}. "
-        "Every one is protected by the same promise: "
+        f"{counted(len(release), 'answer')}{left_out} to "
+        f"{tables_in_words(release.tables, release.plan)}. "
+        "All are protected by one promise: "
         f"{promise_sentence(release.plan.privacy.neighbours)}."
     )
     if truth is not None:
@@ -86,6 +94,13 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
             " people never holds them."
         )
     return text
+
+
+def _digest(plan: Releasing) -> dict[str, str]:
+    """By which a release is told to be of a plan; none where nobody made one of these answers."""
+    if not isinstance(plan, CentralPlan) or plan.status in (ASKED_LATER, COMBINED):
+        return {}
+    return {"plan": plan_digest(plan.selection if isinstance(plan, OpenTables) else plan)}
 
 
 def _tiles(release: Release) -> list[Tile]:
@@ -145,21 +160,3 @@ def _against(release: Release, truth: FloatArray) -> dict[str, str] | None:
         if together.all()
         else "not all of them, as happens once in twenty releases",
     }
-
-
-def _steps(steps: list[Mapping[str, Any]], changed: bool) -> list[str]:
-    """What was done after the noise, in words."""
-    told = [text for text in map(_step, steps) if text]
-    if changed or told:
-        return told or ["The plan's own estimate, which need not be unbiased."]
-    return ["Nothing that changes answers: they are unbiased, as they were measured."]
-
-
-def _step(step: Mapping[str, Any]) -> str:
-    """One step in words; defaults say nothing."""
-    plain: tuple[object, ...] = (None, False, {}, 0.0, "plug-in")
-    said = {name: value for name, value in step.items() if value not in plain}
-    return ", ".join(
-        name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {value}"
-        for name, value in said.items()
-    )

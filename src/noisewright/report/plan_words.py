@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from math import isfinite
+from math import isfinite, sqrt
 
 import numpy as np
 
+from noisewright.local.choose.cost import ALPHA
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.covariance import CovariancePlan
 from noisewright.planning.local import LocalPlan
@@ -21,7 +22,7 @@ from noisewright.planning.values import ValuePlan
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import Bar, Bars
 from noisewright.report.figures.curves import Banded, curve, even, step_marks
-from noisewright.report.numbers import figure
+from noisewright.report.numbers import error_figure, figure, plain
 from noisewright.report.page import certified
 from noisewright.report.words import Tile, asked_for, ratio_tile, tables_in_words
 from noisewright.workload.statistics import PEOPLE
@@ -29,6 +30,7 @@ from noisewright.workload.statistics import PEOPLE
 _CROWDS = (1_000, 10_000, 100_000, 1_000_000)
 _HEADS = ("table", "answers", "typical error", "95 % for all at once")
 _DEPENDS = "– depends on how many people there are."
+_UNITS = "Counts in people; sums, means and quantiles in the unit of what they are of."
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,16 @@ class Line:
 
 @dataclass(frozen=True)
 class PlanWords:
-    """What is asked, the figures that matter most, and the errors drawn or table by table."""
+    """What is asked, the figures that matter most, and the errors drawn or table by table.
+
+    `is_bounded` where bounds on errors are known or looked for.
+    """
 
     asked: str
     tiles: Sequence[Tile]
+    title: str = "Plan of a release"
+    heading: str = "How wrong the answers will be"
+    is_bounded: bool = True
     drawings: list[Figure] = field(default_factory=list)
     heads: Sequence[str] = _HEADS
     tables: Sequence[Line] = ()
@@ -60,10 +68,11 @@ def plan_words(plan: Plan) -> PlanWords:
 
 @plan_words.register
 def _central(plan: CentralPlan) -> PlanWords:
-    tables, notes = _lines(plan.table_errors())
+    errors = _by_unit([plan])
+    tables, notes = _lines(errors)
     return PlanWords(
-        asked=f"Asked: {tables_in_words(plan.tables())}.",
-        tiles=[*_error_tiles(plan.forecast()), ratio_tile(plan.summary())],
+        asked=f"Asked: {tables_in_words(plan.tables(), plan)}.",
+        tiles=[*_count_tiles(errors, plan.forecast()), ratio_tile(plan.summary())],
         tables=tables,
         notes=notes,
     )
@@ -71,11 +80,14 @@ def _central(plan: CentralPlan) -> PlanWords:
 
 @plan_words.register
 def _local(plan: LocalPlan) -> PlanWords:
-    goal = f"for a normalised variance of {plan.alpha or 0.01:g}, whatever the data"
-    tables, notes = _lines(plan.table_errors()) if plan.people else ([], [])
+    off = plain(100 * sqrt(plan.alpha or ALPHA), 3)
+    goal = f"for shares that are ± {off} % points off (root mean square), whatever the data"
+    tables, notes = _lines(_by_unit([plan])) if plan.people else ([], [])
     errors = {count: plan.forecast(count).worst_rmse / count for count in _CROWDS}
     return PlanWords(
-        asked=f"Asked: {tables_in_words(plan.tables())}.",
+        title="Plan of a survey",
+        asked=f"Asked: {tables_in_words(plan.tables(), plan)}. Everybody's answer is randomised "
+        "before it is sent.",
         tiles=[
             Tile("people needed", f"{plan.people_for():,}", goal),
             Tile("a report", f"{plan.format.length} bytes", "sent once by every person"),
@@ -97,7 +109,8 @@ def _stream(plan: StreamPlan | CarryStreamPlan) -> PlanWords:
     drawn = Banded(part, (part, part), (0 * part, part), even(len(std))[chosen])
     marks = step_marks(len(std))
     return PlanWords(
-        asked="A running count of people, one answer a step.",
+        title="Plan of a running count",
+        asked=f"A running count of people, one answer at each of {len(std):,} steps.",
         tiles=[*_error_tiles(forecast), ratio_tile(plan.summary())],
         drawings=[curve(drawn, "standard error of every step", "step", PEOPLE, marks)],
     )
@@ -105,10 +118,12 @@ def _stream(plan: StreamPlan | CarryStreamPlan) -> PlanWords:
 
 @plan_words.register
 def _together(plan: Together) -> PlanWords:
-    tables, notes = _lines([error for each in plan.plans for error in each.table_errors()])
+    errors = _by_unit(plan.plans)
+    tables, notes = _lines(errors)
     return PlanWords(
+        title="Plans that share a budget",
         asked=f"{len(plan.plans)} plans about the same people.",
-        tiles=[*_error_tiles(plan.forecast()), ratio_tile(plan.summary())],
+        tiles=[*_count_tiles(errors, plan.forecast()), ratio_tile(plan.summary())],
         tables=tables,
         notes=notes,
     )
@@ -117,11 +132,13 @@ def _together(plan: Together) -> PlanWords:
 @plan_words.register
 def _open(plan: OpenPlan) -> PlanWords:
     assumed = plan.assumed()
-    tables, notes = _lines(assumed.table_errors())
+    errors = _by_unit([assumed])
+    tables, notes = _lines(errors)
     return PlanWords(
+        title="Plan of a release over values nobody listed",
         asked=f"The values of {', '.join(plan.open_names)} that enough people hold, and over "
         f"them {tables_in_words(assumed.tables())}.",
-        tiles=[*_error_tiles(plan.forecast()), ratio_tile(plan.summary())],
+        tiles=[*_count_tiles(errors, plan.forecast()), ratio_tile(plan.summary())],
         drawings=[_told_values(plan.chances())],
         tables=tables,
         notes=notes,
@@ -133,10 +150,15 @@ def _values(plan: ValuePlan) -> PlanWords:
     last = plan.selection.certain
     counts = sorted({1, last, *(max(1, round(last * part / 8)) for part in range(1, 8))})
     return PlanWords(
+        title="Plan of a list of values",
+        heading="Which values will be told",
+        is_bounded=False,
         asked=f"The values of {plan.column} that enough people hold.",
         tiles=[
             Tile("told for certain", f"{last:,} people", "or more hold the value"),
-            Tile("told of one person", f"{plan.chance(1):.3g}", "at most, by chance"),
+            Tile(
+                "told of one person", plain(plan.chance(1), 3), "chance, where nobody else holds it"
+            ),
         ],
         drawings=[_told_values({count: plan.chance(count) for count in counts})],
     )
@@ -150,6 +172,7 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
     rows = [name for name in names if name in errors[_CROWDS[0]]]
     parts = {name: size**0.5 if name == "mean" else size for name in rows}
     return PlanWords(
+        title="Plan of means and covariances",
         asked=f"Means, second moments and covariances of {asked_for(plan.columns)}. Rows "
         f"longer than {plan.method.radius:g} are shortened to that.",
         tiles=[
@@ -157,14 +180,14 @@ def _covariance(plan: CovariancePlan) -> PlanWords:
             Tile("noise", plan.mechanism, "on all of them at once"),
             ratio_tile(plan.summary()),
         ],
-        heads=("error of", *(f"{count:,} people" for count in _CROWDS)),
+        heads=("people", *(f"error of {names[name]}" for name in rows)),
         tables=[
             Line(
-                names[name],
-                tuple(f"± {figure(errors[count][name] / parts[name])}" for count in _CROWDS),
+                f"{count:,}",
+                tuple(f"± {figure(errors[count][name] / parts[name])}" for name in rows),
                 None,
             )
-            for name in rows
+            for count in _CROWDS
         ],
         notes=["Root mean square over columns or pairs of them, in the units of the columns."],
     )
@@ -175,41 +198,78 @@ def _pairs(plan: PairsPlan) -> PlanWords:
     forecast = plan.forecast()
     pairs = len(forecast.std)
     return PlanWords(
+        title="Plan of pairs of attributes",
         asked=f"How many people have both of any two of {len(plan.columns):,} attributes: "
         f"{asked_for(plan.columns)}.",
         tiles=[Tile("pairs", f"{pairs:,}", "answered at once"), *_error_tiles(forecast)],
-        drawings=[
-            _shares(
-                "standard error of a share as measured, at worst, by how many people there are",
-                {count: forecast.rmse / count for count in _CROWDS},
-            )
+        heads=("people", "standard error of a share as measured, at worst"),
+        tables=[
+            Line(f"{count:,}", (f"± {figure(100 * forecast.rmse / count)} % points",), None)
+            for count in _CROWDS
         ],
     )
 
 
 def _error_tiles(forecast: Errors) -> list[Tile]:
     return [
-        Tile("typical error", f"± {figure(forecast.rmse)}", "root mean square over answers"),
-        Tile("largest error", f"± {figure(forecast.max)}", "standard error of one answer"),
+        Tile("typical error", f"± {figure(forecast.rmse)}", "people, root mean square"),
+        Tile("largest error", f"± {figure(forecast.max)}", "people, standard error of one answer"),
     ]
 
 
-def _lines(errors: Sequence[TableError]) -> tuple[list[Line], list[str]]:
-    """Name, answers, typical and largest error of every table, and what to know of them."""
-    known = [error.rmse for error in errors if isfinite(error.rmse)]
+def _by_unit(plans: Sequence[CentralPlan | LocalPlan]) -> list[tuple[str, TableError]]:
+    """The errors of every table, with the unit that they are in."""
+    return [
+        (table.unit, error)
+        for plan in plans
+        for table, error in zip(plan.tables(), plan.table_errors(), strict=True)
+    ]
+
+
+def _count_tiles(errors: Sequence[tuple[str, TableError]], forecast: Errors) -> list[Tile]:
+    """Errors of counts alone: those of sums and means have units of their own."""
+    counts = [error for unit, error in errors if unit == PEOPLE and isfinite(error.rmse)]
+    if not counts:
+        return _error_tiles(forecast) if not errors else []
+    total = sum(error.queries for error in counts)
+    typical = sqrt(sum(error.queries * error.rmse**2 for error in counts) / total)
+    largest = max(error.max for error in counts)
+    return [
+        Tile("typical error", f"± {figure(typical)}", "people, root mean square over counts"),
+        Tile("largest error", f"± {figure(largest)}", "people, standard error of a count"),
+    ]
+
+
+def _lines(errors: Sequence[tuple[str, TableError]]) -> tuple[list[Line], list[str]]:
+    """Name, answers, typical and largest error of every table, and what to know of them.
+
+    A bar is a part of the largest error in the same unit.
+    """
+    known: dict[str, list[float]] = {}
+    for unit, error in errors:
+        known.setdefault(unit, []).extend([error.rmse] * isfinite(error.rmse))
     lines = [
         Line(
             error.name,
             (f"{error.queries:,}", _error(error.rmse), _error(error.simultaneous_halfwidth)),
-            round(100 * error.rmse / max(known), 2) if isfinite(error.rmse) else None,
+            _part(error.rmse, known[unit]),
         )
-        for error in errors
+        for unit, error in errors
     ]
-    return lines, [_DEPENDS] if len(known) < len(errors) else []
+    units = {unit for unit, _ in errors}
+    notes = [_UNITS] if units - {PEOPLE} else []
+    return lines, [*notes, *([_DEPENDS] if not all(isfinite(e.rmse) for _, e in errors) else [])]
+
+
+def _part(error: float, all_: Sequence[float]) -> float | None:
+    """An error as a part of the largest; none where there is nothing to compare it with."""
+    if not isfinite(error) or len(all_) < 2 or not max(all_) > 0:
+        return None
+    return round(100 * error / max(all_), 2)
 
 
 def _error(value: float) -> str:
-    return f"± {figure(value)}" if isfinite(value) else "–"
+    return f"± {error_figure(value)}" if isfinite(value) else "–"
 
 
 def _shares(title: str, errors: Mapping[int, float]) -> Bars:
@@ -227,9 +287,14 @@ def _told_values(chances: Mapping[int, float]) -> Bars:
     rows = tuple(
         Bar(
             f"{count:,} {'person' if count == 1 else 'people'}",
-            f"{100 * chance:.3g} %",
+            _chance(chance),
             width=round(100 * chance, 2),
         )
         for count, chance in chances.items()
     )
     return Bars("values that are told, by how many people hold each", "", rows)
+
+
+def _chance(chance: float) -> str:
+    """A chance in per cent; what is not certain is not said to be."""
+    return "> 99.9 %" if 0.9995 <= chance < 1 else f"{plain(100 * chance, 3)} %"

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from noisewright.planning.rehearsal import Rehearsal, RehearsedTable
 from noisewright.report.numbers import figure
 from noisewright.report.plan_words import Line
 from noisewright.report.render import render
-from noisewright.report.words import Tile, byline
+from noisewright.report.runners_up import RunnersUp
+from noisewright.report.words import Tile, byline, facts, promise_tile
 
-_HEADS = ("table", "answers", "forecast", "found", "median relative", "within 95 %", "left out")
+_HEADS = (
+    "table",
+    "answers",
+    "forecast",
+    "found",
+    "median relative error",
+    "within 95 %",
+    "left out",
+)
 
 
 def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
@@ -26,13 +36,14 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
         lead="A whole release, many times over, on data that are public or made up, with seeded "
         "noise. It protects nobody and publishes nothing: errors are shown, no answers.",
         tiles=[
+            *_promised(rehearsal),
             Tile("runs", f"{rehearsal.runs:,}", f"seed {rehearsal.seed}"),
             Tile("answers", f"{answers:,}", f"in {len(tables):,} tables"),
             Tile("within their intervals", f"{100 * covered:.1f} %", "95 % are promised"),
         ],
         person=None,
         limits=[],
-        error="",
+        compared="",
         heading="Errors found",
         drawings=[],
         heads=_HEADS,
@@ -40,13 +51,23 @@ def rehearsal_page(rehearsal: Rehearsal, title: str = "Rehearsal") -> str:
         notes=[
             f"{cost.attribute}: {100 * cost.clipped:.3g} % of people lie beyond its bounds, which "
             f"moves their mean by {figure(cost.mean_shift)}"
-            + ("." if cost.bin_shift is None else f", bins a quantile by {figure(cost.bin_shift)}.")
+            + (
+                "."
+                if cost.bin_shift is None
+                else f"; its bins move a quantile by {figure(cost.bin_shift)}."
+            )
             for cost in rehearsal.declarations
         ],
-        runners_up=(),
-        provenance=[("runs", f"{rehearsal.runs:,}"), ("seed", f"{rehearsal.seed}")],
+        runners_up=RunnersUp(),
+        provenance=facts(known, {"runs": "runs", "seed": "seed", "plan": "hash of the plan"}),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
+
+
+def _promised(rehearsal: Rehearsal) -> list[Tile]:
+    if rehearsal.privacy is None:
+        return []
+    return [replace(promise_tile(rehearsal.privacy), note="of a release; nothing is spent here")]
 
 
 def _line(table: RehearsedTable) -> Line:

@@ -13,6 +13,7 @@ from noisewright.estimate.intervals import normal_multiplier
 from noisewright.planning.covariance import CovarianceRelease
 from noisewright.planning.pairs import PairsRelease
 from noisewright.planning.plan import LEVEL, ReleasedTable
+from noisewright.planning.plan_files import plan_digest
 from noisewright.report.figures import Figure
 from noisewright.report.figures.bars import MOST_BARS, bars
 from noisewright.report.figures.grids import grids
@@ -25,6 +26,7 @@ from noisewright.report.words import (
     Tile,
     asked_for,
     byline,
+    compared,
     limits,
     promise_sentence,
     promise_tile,
@@ -36,6 +38,8 @@ from noisewright.workload.table_axes import Axis
 
 _MOST_ROWS = 5_000
 _SHARE = "% of people"
+_PROVENANCE = {**PROVENANCE, "people": "people"}
+_BIASED = "biased, no standard error"
 
 
 def row_page(release: CovarianceRelease | PairsRelease) -> str:
@@ -45,11 +49,11 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
     return render(
         "release.html",
         byline=byline(known),
-        person=Person.of(plan.spend, plan.privacy.neighbours, "one row is one person"),
+        person=Person.of(plan.spend, plan.privacy, "one row is one person"),
         limits=limits({"bounds": [], **known}),
-        error="in the sense of the bound",
+        compared=compared(known),
         truth=None,
-        provenance=provenance(known, {**PROVENANCE, "people": "people"}),
+        provenance=provenance({"plan": plan_digest(plan), **known}, _PROVENANCE),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
         **told,
     )
@@ -112,9 +116,9 @@ def _pairs(release: PairsRelease) -> dict[str, Any]:
             _section(plan.columns, "both", 100 * release.proportions, nothing, _SHARE),
             _section(plan.columns, measured, 100 * release.measured_proportions, error, _SHARE),
         ],
-        "notes": ["In per cent of people; an attribute alone stands with itself."],
+        "notes": ["In per cent of people. On the diagonal stands an attribute alone."],
         "steps": [
-            "`both` is estimated from few common factors that stand out of the noise, within what "
+            "“both” is estimated from few common factors that stand out of the noise, within what "
             "the single shares allow: biased, and mostly much nearer than what was measured.",
         ],
     }
@@ -145,7 +149,7 @@ def _section(
     return Section(
         name=name,
         note=f"{count:,} number{'s' if count != 1 else ''}",
-        error=f"standard error {spread(known)} {unit}".rstrip() if known.size else "",
+        error=f"standard error {spread(known)} {unit}".rstrip() if known.size else _BIASED,
         drawings=_drawings(columns, name, column, values.ndim, unit),
         rows=rows,
         more=count - len(rows),

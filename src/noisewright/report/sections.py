@@ -11,13 +11,15 @@ import numpy as np
 from noisewright.planning.plan import ReleasedTable
 from noisewright.planning.release import Release
 from noisewright.report.figures import Figure, figures
-from noisewright.report.numbers import decimals, figure, rounded
+from noisewright.report.numbers import decimals, error_figure, figure, rounded
+from noisewright.report.plain import drawable
 from noisewright.workload.base import FloatArray
 from noisewright.workload.statistics import PEOPLE, Column
 
 MOST_ROWS = 20_000
 _MOST_FIGURES = 200
 _OPEN = 6
+_ROUNDING = 1e-7  # of the largest error: differences of variances cancel to the root of 1e-16
 HEADS = ("query", "answer", "std. error", "95 % interval")
 
 
@@ -41,8 +43,9 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
     start, rows, drawn = 0, 0, 0
     for number, table in enumerate(release.tables):
         part = slice(start, start + table.queries)
-        column = release.intervals.part(part)
-        drawings = list(figures(table, column, None if truth is None else truth[part]))
+        column = _settled(release.intervals.part(part))
+        shaped = drawable(release.plan, table, release.labels[part])
+        drawings = list(figures(shaped, column, None if truth is None else truth[part]))
         if drawn + len(drawings) > _MOST_FIGURES:
             drawings = []
         shown = min(table.queries, max(0, MOST_ROWS - rows))
@@ -52,7 +55,7 @@ def sections(release: Release, truth: FloatArray | None) -> list[Section]:
                 note=_note(table, column),
                 error=_error(table, column),
                 drawings=drawings,
-                rows=_rows(release, slice(start, start + shown)),
+                rows=_rows(release, column, start, shown),
                 heads=HEADS if release.beside is None else (*HEADS, "unbiased"),
                 more=table.queries - shown,
                 open=number < _OPEN,
@@ -80,7 +83,7 @@ def _error(table: ReleasedTable, column: Column) -> str:
 
 def spread(errors: FloatArray) -> str:
     """The least and the largest of several errors, or the one that all are."""
-    low, high = figure(float(errors.min())), figure(float(errors.max()))
+    low, high = (error_figure(float(end)) for end in (errors.min(), errors.max()))
     return low if low == high else f"{low} to {high}"
 
 
@@ -92,16 +95,35 @@ def row(label: str, answer: float, std: float, low: float, high: float) -> list[
     return [
         label,
         figure(answer) if exact else rounded(answer, digits),
-        "" if std != std else figure(std),
+        "" if std != std else error_figure(std),
         "" if low != low else f"{rounded(low, digits)} … {rounded(high, digits)}",
     ]
 
 
-def _rows(release: Release, part: slice) -> list[list[str]]:
-    column = release.intervals.part(part)
+def _settled(column: Column) -> Column:
+    """Without errors that are rounding alone, as where the parts of a known whole add up."""
+    half = (column.each[1] - column.each[0]) / 2
+    exact = np.logical_and(
+        *(
+            error <= _ROUNDING * error[~np.isnan(error)].max(initial=0.0)
+            for error in (column.std, half)
+        )
+    )
+    if not exact.any():
+        return column
+    std = np.where(exact, 0.0, column.std)
+    each, all_ = (
+        (np.where(exact, column.answers, low), np.where(exact, column.answers, high))
+        for low, high in (column.each, column.all)
+    )
+    return Column(column.answers, std, each, all_)
+
+
+def _rows(release: Release, column: Column, start: int, count: int) -> list[list[str]]:
+    part = slice(start, start + count)
     values: Any = zip(
-        release.labels[part], column.answers.tolist(), column.std.tolist(),
-        *(ends.tolist() for ends in column.each), strict=True,
+        release.labels[part], column.answers[:count].tolist(), column.std[:count].tolist(),
+        *(ends[:count].tolist() for ends in column.each), strict=True,
     )  # fmt: skip
     rows = [row(*each) for each in values]
     if release.beside is not None:

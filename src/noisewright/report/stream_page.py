@@ -7,6 +7,7 @@ import json
 import numpy as np
 
 from noisewright.errors import OutOfReach
+from noisewright.planning.plan_files import plan_digest
 from noisewright.planning.running import StreamRelease
 from noisewright.report.figures.curves import Banded, Curve, curve, even, step_marks
 from noisewright.report.numbers import figure
@@ -14,16 +15,17 @@ from noisewright.report.page import PROVENANCE
 from noisewright.report.render import render
 from noisewright.report.sections import Section, row, spread
 from noisewright.report.words import (
-    ERRORS,
     Person,
     Tile,
     byline,
+    compared,
     limits,
     promise_tile,
     provenance,
 )
 from noisewright.workload.statistics import PEOPLE
 
+_PROVENANCE = {**PROVENANCE, "time": "started on"}
 _MOST_ROWS = 1_000
 _MOST_POINTS = 600
 _CHANGES = {"add-remove": "been left out", "replace-one": "come at another step"}
@@ -42,17 +44,17 @@ def stream_page(release: StreamRelease, title: str = "Private running count") ->
     return render(
         "release.html",
         title=title,
-        byline=byline(known),
+        byline=byline(known, "started on"),
         lead=lead,
         tiles=[promise_tile(plan.privacy), *_tiles(release)],
-        person=Person.of(plan.spend, plan.privacy.neighbours, known["person"]),
+        person=Person.of(plan.spend, plan.privacy, known["person"]),
         limits=limits({"bounds": [], **known}),
-        error=ERRORS.get(known.get("error", ""), "in the sense of the bound"),
+        compared=compared(known),
         sections=[_section(release)],
         notes=[],
         truth=None,
         steps=["Nothing: every answer is unbiased, as it was measured."],
-        provenance=provenance(known, PROVENANCE),
+        provenance=provenance({"plan": plan_digest(plan), **known}, _PROVENANCE),
         record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
     )
 

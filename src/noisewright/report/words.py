@@ -6,21 +6,29 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import exp, isclose, isfinite
+from math import ceil, exp, isclose, isfinite
 from typing import Any
 
 from noisewright import __version__
 from noisewright.local.choose.cost import ALPHA
+from noisewright.planning.central import CentralPlan
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.plan import ReleasedTable
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.guessing import best_guess
 from noisewright.privacy.spend import Spend
 from noisewright.report.numbers import figure, plain, share, when
+from noisewright.report.plain import workload_in_words
 from noisewright.solution import BoundClass
+from noisewright.workload.spec import Questions
 from noisewright.workload.statistics import PEOPLE
 
-ERRORS = {"rmse": "root mean square over answers", "max": "in the least certain answer"}
+_ERRORS = {"rmse": " (root mean square)", "max": " (of the least certain one)"}
+_FULL = "A full bar cannot be bettered within its class."
+COMPARED_PEOPLE = (
+    f"The people that this needs, beside the fewest that any method of a class needs. {_FULL}"
+)
+_USUAL_DELTA = 1e-9  # at which ρ is told as an ε
 
 
 @dataclass(frozen=True)
@@ -46,10 +54,12 @@ def promise_tile(privacy: Privacy) -> Tile:
     """What is promised."""
     symbols = (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
     known = [(symbol, getattr(privacy, name)) for name, symbol in symbols]
-    text = ", ".join(
-        f"{symbol}\u00a0=\u00a0{plain(value)}" for symbol, value in known if value is not None
-    )
+    text = ", ".join(_equals(name, plain(value)) for name, value in known if value is not None)
     return Tile("privacy", text, _NEIGHBOURS[privacy.neighbours])
+
+
+def _equals(symbol: str, value: str) -> str:
+    return f"{symbol}\u00a0=\u00a0{value}"
 
 
 _NEIGHBOURS = {
@@ -57,7 +67,7 @@ _NEIGHBOURS = {
     "replace-one": "whatever any one person answers",
 }
 _CHANGES = {
-    "add-remove": ("been left out", "whether a given person is in it"),
+    "add-remove": ("been left out", "whether a given person took part"),
     "replace-one": ("given other answers", "which of two sets of answers a given person gave"),
 }
 
@@ -65,8 +75,7 @@ _CHANGES = {
 def promise_sentence(neighbours: str) -> str:
     """The promise in a sentence."""
     return (
-        "what is published here would look almost the same had any one person "
-        f"{_CHANGES[neighbours][0]}"
+        f"what is published would look almost the same had any one person {_CHANGES[neighbours][0]}"
     )
 
 
@@ -79,33 +88,48 @@ class Person:
     part: float
 
     @classmethod
-    def of(cls, spend: Spend, neighbours: str, unit: str) -> Person:
-        """In words and in numbers, for the unit of privacy named."""
+    def of(cls, spend: Spend, privacy: Privacy, unit: str, *, local: bool = False) -> Person:
+        """In words and in numbers, for the unit of privacy named.
+
+        `local`: the promise holds for what each person sends, whoever reads it.
+        """
         guess = best_guess(spend)
         part = round(min(100.0, 200 * (guess - 0.5)), 2)
-        return cls(_for_one_person(spend, neighbours, unit, guess), share(guess), part)
+        changed = _CHANGES[privacy.neighbours][1]
+        seen = "Even with that person's report in hand," if local else "With all that is published"
+        told = [
+            f"The unit of privacy: {unit}.",
+            f"Somebody who knows everything about all others tosses a coin on {changed}, and is "
+            f"right {share(0.5)} of the time. {seen} no guess is right more than {share(guess)} "
+            "of the time.",
+            *_in_figures(spend, privacy),
+        ]
+        if local:
+            told.append("True answers stay with the people who gave them; nobody collects them.")
+        told.append(
+            "What holds for people in general can still be learnt from these answers, also about "
+            "people who took no part."
+        )
+        return cls(told, share(guess), part)
 
 
-def _for_one_person(spend: Spend, neighbours: str, unit: str, guess: float) -> list[str]:
-    told = [
-        f"The unit of privacy: {unit}.",
-        f"Somebody who knows all other people, and tosses a coin on {_CHANGES[neighbours][1]}, "
-        f"is right {share(0.5)} of the time. With everything on this page no guess "
-        f"is right more than {share(guess)} of the time.",
+def _in_figures(spend: Spend, privacy: Privacy) -> list[str]:
+    """The promise as odds where it is pure, and as the usual ε where it is stated as ρ."""
+    if any(getattr(loss, "delta", 0.0) for loss in spend.losses):
+        return []
+    if spend.mu:
+        if privacy.epsilon is not None:
+            return []  # told in the usual figures already
+        epsilon = _equals("ε", figure(spend.promise(_USUAL_DELTA).epsilon or 0.0))
+        return [f"In the usual figures: {epsilon} at {_equals('δ', plain(_USUAL_DELTA))}."]
+    pure = spend.promise().epsilon or 0.0
+    if pure >= 30:
+        return []
+    odds = exp(pure) * 0.01 / 0.99
+    return [
+        f"Whoever held something about a person {share(0.01)} likely can come to hold it "
+        f"{share(odds / (1 + odds))} likely at most, whatever else they know."
     ]
-    if all(getattr(loss, "delta", 0.0) == 0.0 for loss in spend.losses) and not spend.mu:
-        pure = spend.promise().epsilon or 0.0
-        if pure < 30:
-            odds = exp(pure) * 0.01 / 0.99
-            told.append(
-                f"Whoever held something about a person {share(0.01)} likely can come to hold it "
-                f"{share(odds / (1 + odds))} likely at most, whatever else they know."
-            )
-    told.append(
-        "What holds for people in general can still be learnt from these answers, also about "
-        "people who took no part."
-    )
-    return told
 
 
 def ratio_tile(known: Mapping[str, Any]) -> Tile:
@@ -119,6 +143,16 @@ def ratio_tile(known: Mapping[str, Any]) -> Tile:
         "against the lower bound",
         f"{ratio:.3f} ×" if certain else "no bound known",
         f"bound for {limited}" if certain else "nothing is certified",
+    )
+
+
+def compared(known: Mapping[str, Any], plan: object = None) -> str:
+    """What the ratios of a record compare."""
+    told = _ERRORS.get(known.get("error", ""), "")
+    if told and isinstance(plan, CentralPlan) and len(set(plan.weights)) > 1:
+        told = told.replace(")", ", questions weighed)")
+    return (
+        f"The error of these answers{told}, beside the least that a class of methods has. {_FULL}"
     )
 
 
@@ -152,13 +186,13 @@ def local_limits(plan: LocalPlan) -> list[Limit]:
     if best is None or not best.sample_complexity(ALPHA) > 0:
         return []
     ratio = best.ratio(worst)
-    needed, least = plan.sample_complexity(ALPHA), best.sample_complexity(ALPHA)
+    needed, least = (ceil(each.sample_complexity(ALPHA)) for each in (plan, best))
     return [
         Limit(
             part=None if ratio is None else round(100 / ratio, 2),
             ratio="–" if ratio is None else f"{ratio:.3f} ×",
-            says=f"{figure(needed)} people where no method of its class needs fewer than "
-            f"{figure(least)}: {BoundClass.UNBIASED}",
+            says=f"{needed:,} people where no method of its class needs fewer than "
+            f"{least:,}: {BoundClass.UNBIASED}",
             statement=f"{BoundClass.UNBIASED.statement}.",
         )
     ]
@@ -170,33 +204,41 @@ def asked_for(names: Sequence[str], most: int = 6) -> str:
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"
 
 
-def asked_in_words(tables: Sequence[ReleasedTable], most: int = 6) -> str:
-    """What was asked: names where these are few, and else how many of each kind."""
-    if len(tables) <= most:
-        return asked_for([table.name for table in tables])
-    kinds = Counter(map(_kind, tables))
-    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
-
-
-def tables_in_words(tables: Sequence[ReleasedTable]) -> str:
-    """How many tables there are, and what was asked."""
+def tables_in_words(tables: Sequence[ReleasedTable], plan: object = None) -> str:
+    """How many tables there are, and what was asked: names where few, how many of a kind else."""
     count = len(tables)
-    return f"{count:,} table{'s' if count != 1 else ''}: {asked_in_words(tables)}"
+    if isinstance(plan, CentralPlan | LocalPlan) and not isinstance(plan.workload, Questions):
+        return f"{tables[0].name}, {workload_in_words(plan.workload)}"
+    if count <= _MOST_NAMES:
+        return f"{counted(count, 'table')}: {asked_for([table.name for table in tables], count)}"
+    kinds = Counter(map(_kind, tables))
+    told = ", ".join(counted(each, *kind) for kind, each in kinds.items())
+    return f"{count:,} tables: {told}"
 
 
-def _kind(table: ReleasedTable) -> str:
-    """What a table is, as it reads after a number."""
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number with its noun, as it reads: 1 table, 2 tables."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def _kind(table: ReleasedTable) -> tuple[str, str]:
+    """What a table is, alone and where there are several."""
     kinds = {axis.kind for axis in table.axes}
     if table.unit != PEOPLE:
-        return f"of {table.says.split(' of ')[0]}s"
+        name = f"of {table.says.split(' of ')[0]}s"
+        return f"table {name}", f"tables {name}"
     if "cumulative" in kinds:
-        return "cumulative"
+        return "CDF", "CDFs"
     if "range" in kinds:
-        return "of ranges"
-    return _WAYS.get(len(table.axes), f"{len(table.axes)}-way")
+        return "table of ranges", "tables of ranges"
+    if not table.axes:
+        return "table of counts", "tables of counts"
+    name = _WAYS.get(len(table.axes), f"{len(table.axes)}-way")
+    return f"{name} table", f"{name} tables"
 
 
-_WAYS = {0: "of counts", 1: "one-way", 2: "two-way", 3: "three-way"}
+_WAYS = {1: "one-way", 2: "two-way", 3: "three-way"}
+_MOST_NAMES = 8
 
 
 def facts(known: Mapping[str, Any], names: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -237,9 +279,9 @@ def dataset_of(ledger: object) -> str:
     return f"{ledger['dataset']}{f', version {version}' if version else ''}"
 
 
-def byline(known: Mapping[str, Any]) -> str:
-    """Of what, when and by which version, on one line."""
+def byline(known: Mapping[str, Any], made: str = "released on") -> str:
+    """Of what, when and by which version, on one line; plans have no time but that of the page."""
     time, version = known.get("time"), known.get("version", __version__)
     drawn = f"page drawn on {when(datetime.now(UTC).isoformat())}"
-    told = [dataset_of(known.get("ledger")), when(str(time)) if time else drawn]
-    return " · ".join([*filter(None, told), f"noisewright {version}"])
+    told = [dataset_of(known.get("ledger")), f"{made} {when(str(time))}" if time else drawn]
+    return " · ".join([*filter(None, told), f"noisewright\u00a0{version}"])

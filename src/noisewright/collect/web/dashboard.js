@@ -244,7 +244,7 @@ async function refresh() {
   $("notes").replaceChildren(...notes(data));
   $("table").replaceChildren(...table(data));
   choices(data);
-  $("status").textContent = `${data.mechanism}, as of ${new Date().toLocaleTimeString("en-GB")}`;
+  $("status").textContent = `${data.mechanism}, as of ${new Date().toLocaleString("en-GB", { dateStyle: "long", timeStyle: "medium" })}`;
   return true;
 }
 

@@ -628,10 +628,15 @@ export class Campaign {
   }
 
   get words() {
+    // Rounded up: what is said to be the most is never less than it.
     const odds = Math.exp(this.epsilon);
+    const most = odds < 10 ? Math.ceil(odds * 10) / 10 : Math.ceil(odds).toLocaleString("en-GB");
+    const guess = Math.ceil(1000 / (1 + 1 / odds)) / 10;
     return (
-      `Whatever you answer, each possible report is at most ${odds.toPrecision(odds < 10 ? 2 : 3)} times ` +
-      `likelier than under any other answer (ε = ${Number(this.epsilon.toPrecision(4))}, recomputed here).`
+      `Whatever you answer, each possible report is at most ${most} times ` +
+      `likelier than under any other answer (ε = ${Number(this.epsilon.toPrecision(4))}, recomputed here). ` +
+      "Whoever reads it and wavers between two answers guesses yours right at most " +
+      `${guess}\u00a0% of the time; a coin is right 50\u00a0%.`
     );
   }
 

@@ -21,7 +21,8 @@ _FAR = 12  # times the next answer: drawn whole, a bar this long hides the error
 
 @dataclass(frozen=True)
 class Bar:
-    """One answer at a place of the scale; `cut` where its bar goes on beyond it."""
+    """One answer at a place of the scale; `cut` where its bar goes on beyond it, `own` if singled
+    out among others."""
 
     label: str
     text: str
@@ -33,6 +34,7 @@ class Bar:
     truth: float | None = None
     known: bool = True
     cut: bool = False
+    own: bool = False
 
 
 @dataclass(frozen=True)

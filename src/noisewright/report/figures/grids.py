@@ -47,6 +47,7 @@ class Grid:
     numbers: bool
     unsure: bool
     error: str
+    darkest: str
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ def _grid(
         numbers=numbers,
         unsure=any(cell.unsure for _, cells in rows for cell in cells),
         error=_error(half),
+        darkest=figure(shading.most),
     )
 
 
