@@ -34,13 +34,37 @@ class Reports:
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
-    """Where a search begins: a root of the centred Gram matrix, and the Φ of a strategy."""
+class Roots:
+    """R within each subspace of a folding, for a Gram matrix centred at a prior."""
 
-    roots: tuple[FloatArray, ...]
-    """R within each subspace of a folding."""
+    parts: tuple[FloatArray, ...]
     full: bool
     """Whether RΦRᵀ ≻ 0 says that Z ⪰ 0."""
+    centred: FloatArray
+
+    @classmethod
+    def of(cls, gram: FloatArray, prior: FloatArray, folding: Folding) -> Roots:
+        """All directions but those that together hold next to nothing."""
+        mean = gram @ prior
+        centred = gram - mean[:, None] - mean + float(prior @ mean)
+        centred = (centred + centred.T) / 2
+        spectra = [np.linalg.eigh(half) for half in folding.halves(centred)]
+        least = _least_kept(np.concatenate([values for values, _ in spectra]))
+        kept = [values > least for values, _ in spectra]
+        roots = tuple(
+            np.sqrt(values[some])[:, None] * vectors[:, some].T
+            for (values, vectors), some in zip(spectra, kept, strict=True)
+        )
+        return cls(roots, int(sum(some.sum() for some in kept)) == len(gram) - 1, centred)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a search begins: roots of the centred Gram matrix, and the Φ of a strategy."""
+
+    gram: FloatArray
+    """At one scale for all."""
+    roots: Roots
     phi: FloatArray
 
     @classmethod
@@ -48,24 +72,17 @@ class Start:
         """Z = X⁻¹MX⁻¹, and the prices for which the strategy's own reports are worth just that."""
         n, prior, weights = len(gram), reports.prior, reports.weights
         mean = gram @ prior
-        centred = gram - mean[:, None] - mean + float(prior @ mean)
-        centred /= float(np.trace(centred)) / n
-        spectra = [np.linalg.eigh(half) for half in folding.halves((centred + centred.T) / 2)]
-        least = _least_kept(np.concatenate([values for values, _ in spectra]))
-        kept = [values > least for values, _ in spectra]
-        roots = tuple(
-            np.sqrt(values[some])[:, None] * vectors[:, some].T
-            for (values, vectors), some in zip(spectra, kept, strict=True)
-        )
+        gram = gram * (n / float(np.trace(gram) - 2 * mean.sum() + n * (prior @ mean)))
+        roots = Roots.of(gram, prior, folding)
         v = 1.0 + expm1(epsilon) * reports.patterns
         mass = v @ prior
         inverse = np.linalg.pinv((v * (weights / mass)[:, None]).T @ v, hermitian=True)
-        z = inverse @ centred @ inverse
+        z = inverse @ roots.centred @ inverse
         worth = np.einsum("ou,ou->o", v @ z, v) / mass
         heavy = v * (weights * mass)[:, None]
         prices = np.linalg.lstsq(heavy.T @ v, heavy.T @ worth, rcond=1e-12)[0]
         phi = z - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
-        return cls(roots, int(sum(some.sum() for some in kept)) == n - 1, folding.averaged(phi))
+        return cls(gram, roots, folding.averaged(phi))
 
 
 def _least_kept(values: FloatArray) -> float:
@@ -165,6 +182,22 @@ class _Part:
                 return
 
 
+def _parts(
+    roots: Roots, blocks: Blocks, prior: FloatArray, halves: tuple[FloatArray, ...]
+) -> tuple[_Part, ...]:
+    """Φ's halves beside roots, prior and scales within their subspaces."""
+    scale, folding = blocks.scale, blocks.folding
+    scales, inverses = folding.vectors(scale), folding.vectors(1.0 / scale)
+    along = prior * scale
+    alongs = folding.vectors(along / float(np.linalg.norm(along)))
+    # A root within a subspace, over cells of which each stands for a pair.
+    by_cell = inverses[0] / folding.vectors(np.ones_like(scale))[0]
+    return tuple(
+        _Part(root * by_cell[: root.shape[1]], scales[i], inverses[i], alongs[i], half)
+        for i, (root, half) in enumerate(zip(roots.parts, halves, strict=True))
+    )
+
+
 @dataclass(eq=False)
 class JointProblem:
     """Φ and the blocks, in scaled cells, and how far they are."""
@@ -183,16 +216,8 @@ class JointProblem:
         scaled = start.phi * np.outer(scale, scale)
         size = float(np.linalg.norm(blocks.duals) / np.linalg.norm(blocks.forward(scaled)))
         blocks.duals /= size
-        along = prior * scale
-        weight = 0.0 if start.full else float(np.mean(blocks.own**4) ** 0.5)
-        scales, inverses = folding.vectors(scale), folding.vectors(1.0 / scale)
-        alongs = folding.vectors(along / float(np.linalg.norm(along)))
-        # A root within a subspace, over cells of which each stands for a pair.
-        by_cell = inverses[0] / folding.vectors(np.ones_like(scale))[0]
-        parts = tuple(
-            _Part(root * by_cell[: root.shape[1]], scales[i], inverses[i], alongs[i], half)
-            for i, (root, half) in enumerate(zip(start.roots, folding.halves(scaled), strict=True))
-        )
+        weight = 0.0 if start.roots.full else float(np.mean(blocks.own**4) ** 0.5)
+        parts = _parts(start.roots, blocks, prior, folding.halves(scaled))
         return cls(blocks, parts, weight, size)
 
     @property
@@ -208,6 +233,35 @@ class JointProblem:
     def __post_init__(self) -> None:
         self.image = self.blocks.forward(self.phi)
         self.primal = self.dual = 0.0
+
+    def type_variances(self, roots: Roots, prior: FloatArray) -> FloatArray:
+        """What each type adds to the floor at hand: its slope in the prior.
+
+        At the optimum X = 11ᵀ + Rᵀ(RΦRᵀ)^{−½}R is the information of the relaxed reports, each of
+        which is worth its price, so that a type's variance is (Xλ)_u − M_uu. The conditions on Φ
+        know no prior: one that moves along these leaves all blocks as they are.
+        """
+        folding, scale, phi = self.blocks.folding, self.blocks.scale, self.plain_phi
+        parts = []
+        for part in self.parts:
+            values, vectors = part.spectrum
+            values = np.maximum(values, 1e-12 * values.max(initial=0.0))
+            rooted = (vectors / values**0.25).T @ part.root
+            parts.append(rooted.T @ rooted)
+        information = 1.0 + folding.whole(tuple(parts)) * np.outer(scale, scale)
+        sums = phi.sum(axis=1)
+        prices = -2 * sums + prior * float(sums.sum())
+        return np.asarray(information @ prices - np.diagonal(roots.centred))
+
+    def centre(self, roots: Roots, prior: FloatArray) -> bool:
+        """Go on under another prior, unless RΦRᵀ ≻ 0 is lost there."""
+        parts = _parts(roots, self.blocks, prior, tuple(part.phi for part in self.parts))
+        if any(part.spectrum[0].min(initial=1.0) <= 0 for part in parts):
+            return False
+        for part, earlier in zip(parts, self.parts, strict=True):
+            part.own, part.own_duals = earlier.own, earlier.own_duals
+        self.parts = parts
+        return True
 
     def step(self) -> None:
         """One round: blocks, Φ, multipliers."""

@@ -7,21 +7,23 @@ gives a good start. Whatever is found here is proved elsewhere (`set_proof.SetPr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import expm1
 
 import numpy as np
 
 from noisewright.local.bounds.folding import folding_of
-from noisewright.local.bounds.joint_problem import JointProblem, Reports, Start
+from noisewright.local.bounds.joint_problem import JointProblem, Reports, Roots, Start
 from noisewright.local.bounds.set_blocks import SetBlocks
 from noisewright.local.bounds.set_completion import completed
 from noisewright.local.bounds.set_proof import SetProof
 from noisewright.workload.base import FloatArray
 
-_MOST_SIZES, _LEAST_USED = 12, 5e-3
+_MOST_SIZES, _LEAST_USED = 13, 5e-3
 _FIRST_PROOF, _LATER_PROOFS = 50, 25  # looking after all sizes takes as long as some steps
 _SCALES = 0.1, 10.0
+_FIRST_PRIOR, _PRIOR_EVERY = 75, 25  # steps: before, relaxed reports say too little about types
+_PRIOR_STEPS, _LARGEST_STEP, _LEAST_SHARE = (0.5, 0.2, 0.05), 0.5, 0.1
 
 
 @dataclass(eq=False)
@@ -39,6 +41,7 @@ class SetSearch:
         patterns = self.reports.patterns[:, self.order]
         self.reports = Reports(patterns, self.reports.weights, prior)
         start = Start.of(self.gram, self.epsilon, self.reports, self.folding)
+        self.gram, self.roots = start.gram, start.roots
         self.blocks = self._blocks()
         self.problem = JointProblem.of(start, self.blocks, self.reports.prior)
 
@@ -68,7 +71,24 @@ class SetSearch:
         for shown in range(rounds):
             for _ in range(_FIRST_PROOF + shown * _LATER_PROOFS):
                 self.problem.step()
+                steps = self.problem.steps
+                if steps >= _FIRST_PRIOR and steps % _PRIOR_EVERY == 0:
+                    self._follow()
             yield completed(self.problem.plain_phi, self.reports.prior, self.blocks, self.order)
+
+    def _follow(self) -> None:
+        """Move the prior to types that would raise the floor, as far as Φ can be kept."""
+        prior = self.reports.prior
+        variances = self.problem.type_variances(self.roots, prior)
+        uneven = (variances - float(prior @ variances)) / abs(float(prior @ variances))
+        for step in _PRIOR_STEPS:
+            moved = prior * np.exp(np.clip(step * uneven, -_LARGEST_STEP, _LARGEST_STEP))
+            moved = np.maximum(moved / moved.sum(), min(_LEAST_SHARE / len(prior), prior.min()))
+            moved = self.folding.averaged(moved / moved.sum())
+            roots = Roots.of(self.gram, moved, self.folding)
+            if self.problem.centre(roots, moved):
+                self.roots, self.reports = roots, replace(self.reports, prior=moved)
+                return
 
 
 def _sizes(counts: FloatArray, mass: FloatArray, n: int) -> list[int]:
@@ -76,7 +96,8 @@ def _sizes(counts: FloatArray, mass: FloatArray, n: int) -> list[int]:
     shares = np.bincount(counts.astype(int), mass, minlength=n + 1)
     used = np.flatnonzero(shares > _LEAST_USED * shares.sum())
     low, high = max(1, int(used.min()) - 1), min(n - 1, int(used.max()) + 1)
-    sizes = set(np.rint(np.linspace(low, high, min(_MOST_SIZES, high - low + 1))).astype(int))
+    spaced = np.geomspace(low, high, min(_MOST_SIZES, high - low + 1))
+    sizes = set(np.rint(spaced).astype(int)) | {min(high * 10 // 7, n - 1)}
     sizes |= {1, min(2, n - 1)}
     while high < n / 2:
         high = 2 * high
