@@ -52,7 +52,7 @@ def test_a_person_answers_and_the_analyst_sees_a_report(page, served):
     page.goto(f"{served.address}/campaigns/travel")
     answer(page)
     assert "7.4 times" in page.inner_text("#check")
-    assert "at most 88.1\u00a0% of the time" in page.inner_text("#check")  # e²/(1 + e²)
+    assert "at most 88.1 % of the time" in page.inner_text("#check")  # e²/(1 + e²)
     page.click("#panel summary")
     announced = json.loads(page.inner_text("#body").split("\n", 1)[1])
     page.click("#hundred")

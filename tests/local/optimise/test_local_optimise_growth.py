@@ -1,4 +1,4 @@
-"""Designs that grow: weights by multiplicative steps, checked against exact and dense arithmetic."""
+"""Designs that grow by multiplicative steps, held to exact and to dense arithmetic."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 // A local client from its specification: whole numbers in, a private report out.
 //
-// What this file must do is written in docs/reference/randomizer.md of the library. It depends on
+// What it must do is written in docs/reference/randomizer.md of the library. It depends on
 // nothing, refuses whatever breaks a rule, and recomputes ε before anybody is asked anything.
 
 const WORD = 1n << 64n;
@@ -628,15 +628,12 @@ export class Campaign {
   }
 
   get words() {
-    // Rounded up: what is said to be the most is never less than it.
     const odds = Math.exp(this.epsilon);
-    const most = odds < 10 ? Math.ceil(odds * 10) / 10 : Math.ceil(odds).toLocaleString("en-GB");
-    const guess = Math.ceil(1000 / (1 + 1 / odds)) / 10;
+    const up = (x) => Math.ceil(x * 10) / 10;
     return (
-      `Whatever you answer, each possible report is at most ${most} times ` +
-      `likelier than under any other answer (ε = ${Number(this.epsilon.toPrecision(4))}, recomputed here). ` +
-      "Whoever reads it and wavers between two answers guesses yours right at most " +
-      `${guess}\u00a0% of the time; a coin is right 50\u00a0%.`
+      `Each report is at most ${up(odds)} times likelier than under any other answer, ` +
+      `and a guess between two right at most ${up((100 * odds) / (odds + 1))} % of the time ` +
+      `(ε = ${Number(this.epsilon.toPrecision(4))}, recomputed here).`
     );
   }
 

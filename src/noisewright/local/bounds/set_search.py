@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import expm1
+from math import expm1, inf
 
 import numpy as np
 
@@ -23,7 +23,8 @@ _MOST_SIZES, _LEAST_USED = 13, 5e-3
 _FIRST_PROOF, _LATER_PROOFS = 50, 25  # looking after all sizes takes as long as some steps
 _SCALES = 0.1, 10.0
 _FIRST_PRIOR, _PRIOR_EVERY = 75, 25  # steps: before, relaxed reports say too little about types
-_PRIOR_STEPS, _LARGEST_STEP, _LEAST_SHARE = (0.5, 0.2, 0.05), 0.5, 0.1
+_LONGEST_PACE, _SHORTER, _LONGER = 0.6, 0.5, 1.1
+_LARGEST_STEP, _LEAST_SHARE = 0.5, 0.1
 
 
 @dataclass(eq=False)
@@ -44,6 +45,7 @@ class SetSearch:
         self.gram, self.roots = start.gram, start.roots
         self.blocks = self._blocks()
         self.problem = JointProblem.of(start, self.blocks, self.reports.prior)
+        self.pace, self.spread = _LONGEST_PACE, inf
 
     def _blocks(self) -> SetBlocks:
         """Blocks whose multipliers are the moments of the strategy's reports."""
@@ -77,11 +79,20 @@ class SetSearch:
             yield completed(self.problem.plain_phi, self.reports.prior, self.blocks, self.order)
 
     def _follow(self) -> None:
-        """Move the prior to types that would raise the floor, as far as Φ can be kept."""
+        """Move the prior to types that would raise the floor, as far as Φ can be kept.
+
+        Steps shorten where types get less even by them: at little privacy a small change of the
+        prior is a large one of the variances.
+        """
         prior = self.reports.prior
         variances = self.problem.type_variances(self.roots, prior)
-        uneven = (variances - float(prior @ variances)) / abs(float(prior @ variances))
-        for step in _PRIOR_STEPS:
+        mean = float(prior @ variances)
+        second = mean + float(prior @ np.diagonal(self.roots.centred))
+        uneven = (variances - mean) / second
+        spread = float(prior @ np.abs(uneven))
+        self.pace *= _SHORTER if spread > self.spread else _LONGER
+        self.pace, self.spread = min(self.pace, _LONGEST_PACE), spread
+        for step in (self.pace, self.pace / 4):
             moved = prior * np.exp(np.clip(step * uneven, -_LARGEST_STEP, _LARGEST_STEP))
             moved = np.maximum(moved / moved.sum(), min(_LEAST_SHARE / len(prior), prior.min()))
             moved = self.folding.averaged(moved / moved.sum())
