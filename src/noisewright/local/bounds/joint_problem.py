@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import expm1
+from math import expm1, inf
 from typing import Protocol
 
 import numpy as np
@@ -45,9 +45,7 @@ class Roots:
     @classmethod
     def of(cls, gram: FloatArray, prior: FloatArray, folding: Folding) -> Roots:
         """All directions but those that together hold next to nothing."""
-        mean = gram @ prior
-        centred = gram - mean[:, None] - mean + float(prior @ mean)
-        centred = (centred + centred.T) / 2
+        centred = _centred(gram, prior)
         spectra = [np.linalg.eigh(half) for half in folding.halves(centred)]
         least = _least_kept(np.concatenate([values for values, _ in spectra]))
         kept = [values > least for values, _ in spectra]
@@ -63,7 +61,7 @@ class Start:
     """Where a search begins: roots of the centred Gram matrix, and the Φ of a strategy."""
 
     gram: FloatArray
-    """At one scale for all."""
+    """Centred at the first prior, at one scale for all."""
     roots: Roots
     phi: FloatArray
 
@@ -71,8 +69,11 @@ class Start:
     def of(cls, gram: FloatArray, epsilon: float, reports: Reports, folding: Folding) -> Start:
         """Z = X⁻¹MX⁻¹, and the prices for which the strategy's own reports are worth just that."""
         n, prior, weights = len(gram), reports.prior, reports.weights
-        mean = gram @ prior
-        gram = gram * (n / float(np.trace(gram) - 2 * mean.sum() + n * (prior @ mean)))
+        gram = _centred(gram, prior)  # once for all priors: large offsets take digits
+        unit = float(np.trace(gram)) / n
+        if not 0 < unit < inf:
+            raise np.linalg.LinAlgError("no query tells people apart")
+        gram = gram / unit
         roots = Roots.of(gram, prior, folding)
         v = 1.0 + expm1(epsilon) * reports.patterns
         mass = v @ prior
@@ -83,6 +84,13 @@ class Start:
         prices = np.linalg.lstsq(heavy.T @ v, heavy.T @ worth, rcond=1e-12)[0]
         phi = z - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
         return cls(gram, roots, folding.averaged(phi))
+
+
+def _centred(gram: FloatArray, prior: FloatArray) -> FloatArray:
+    """The Gram matrix of queries less their means under a prior."""
+    mean = gram @ prior
+    centred = gram - mean[:, None] - mean + float(prior @ mean)
+    return np.asarray((centred + centred.T) / 2)
 
 
 def _least_kept(values: FloatArray) -> float:
