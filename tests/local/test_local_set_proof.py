@@ -274,3 +274,22 @@ def test_no_set_of_more_cells_is_above_what_its_size_says():
         for cells in range(4, n):
             most = above[(v > 1).sum(axis=1) == cells].max()
             assert set_proof._Condition.of(proof, epsilon).of_size(cells) >= most
+
+
+@pytest.mark.parametrize("text", ["prefix:12", "prefix:4*prefix:3"])
+def test_a_prior_that_follows_the_types_proves_more(text, monkeypatch):
+    """From an even prior, which is not the worst: steps along the slope must raise the floor."""
+    asked, epsilon = workload(text), 3.0
+    plan = plan_local(asked, Privacy(epsilon), "optimised", cache=False, effort="low")
+    chances, gram = plan.strategy.dense(), table_gram(asked).dense()
+    low = chances.min(axis=1)
+    patterns = chances > low[:, None] * np.exp(epsilon / 2)
+    start = Reports(patterns, low, np.full(asked.size, 1.0 / asked.size))
+
+    def proved():
+        proofs = SetSearch(gram, epsilon, start).proofs(8)
+        return max(proof.variance(gram, epsilon) for proof in proofs)
+
+    followed = proved()
+    monkeypatch.setattr(SetSearch, "_follow", lambda search: None)
+    assert followed > 1.002 * proved()
