@@ -89,3 +89,27 @@ def test_the_classes_are_defined_where_the_pages_say() -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/README.md"])
 def test_the_bibliography_is_linked(page: str) -> None:
     assert "reference/bibliography.md)" in (ROOT / page).read_text(encoding="utf-8")
+
+
+ROOMS = {path.name for path in (ROOT / "src/noisewright").iterdir() if path.is_dir()}
+PLACES = {"benchmarks", "clients", "deploy", "docs", "examples", "tests"}
+
+
+def missing_places(text: str) -> list[str]:
+    """Files, modules and folders that a text names in code marks, and that are not there."""
+    named = re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+(?:\.[a-z]+)?)`", text)
+    missing = []
+    for name in named:
+        first = name.split("/")[0]
+        if first not in ROOMS | PLACES:
+            continue
+        base = (ROOT / "src/noisewright" if first in ROOMS else ROOT) / name
+        if not (base.exists() or base.with_name(base.name + ".py").exists()):
+            missing.append(name)
+    return missing
+
+
+def test_every_file_that_a_page_names_is_there() -> None:
+    assert missing_places("see `norm/no_such_file.py` and `planning/nowhere`") != []
+    left = {path.name: gone for path in PAGES if (gone := missing_places(path.read_text("utf-8")))}
+    assert left == {}
