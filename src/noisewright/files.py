@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -93,6 +94,35 @@ def is_sqlite(path: str | Path) -> bool:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError:
         return False
+
+
+def check_only_name(path: str | Path, name: str) -> None:
+    """Refuse a database that can be reached by another name, whose journal nobody here would see.
+
+    SQLite keeps a journal beside the name by which a file was opened: two names are two journals.
+    """
+    target = Path(path).resolve()
+    if target.stat().st_nlink > 1:
+        raise InvalidParameter(
+            name, str(path), "has other names (hard links), and each would have its own journal",
+            "remove the others, or copy it: a copy is a file of its own",
+        )  # fmt: skip
+    if str(target) in _mount_points():
+        raise InvalidParameter(
+            name, str(path), "is mounted alone, without the folder that its journal lies in",
+            "mount the folder",
+        )  # fmt: skip
+
+
+def _mount_points() -> set[str]:
+    """Where this process sees something mounted, on systems that tell (containers are Linux)."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return set()
+    points = [os.fsdecode(line.split(b" ")[4]) for line in lines]
+    # Blanks and backslashes are written as three octal digits.
+    return {re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), point) for point in points}
 
 
 def is_parquet(path: str | Path) -> bool:

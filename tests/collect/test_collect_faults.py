@@ -19,6 +19,7 @@ import pytest
 from collect.collector import campaign, plan_bytes, running, submission
 from collect.served import PATIENCE, started, stop, wait_until
 from noisewright.collect.service import Settings
+from noisewright.errors import InvalidParameter
 from ports import free_port
 
 
@@ -187,3 +188,16 @@ def test_what_was_taken_is_written_before_the_collector_ends(tmp_path):
     assert (
         not list(tmp_path.glob("*.db-wal")) or (tmp_path / "collector.db-wal").stat().st_size == 0
     )
+
+
+def test_a_database_with_two_names_is_refused(tmp_path):
+    """Each name would have a log of its own, and reports in one would be lost to the other."""
+    path, link = tmp_path / "collector.db", tmp_path / "link.db"
+    path.touch()
+    link.hardlink_to(path)
+    with pytest.raises(InvalidParameter, match="hard links"):
+        Settings(database=str(path)).open_store().campaigns()
+    link.unlink()
+    store = Settings(database=str(path)).open_store()
+    assert store.campaigns() == []
+    store.close()

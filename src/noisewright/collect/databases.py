@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.files import PRIVATE
+from noisewright.files import PRIVATE, check_only_name
 
 if TYPE_CHECKING:
     import psycopg
@@ -123,6 +123,7 @@ class Sqlite(Database):
             try:
                 if not self.path.exists():
                     os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, PRIVATE))
+                check_only_name(self.path, "database")
                 lock = self.path.with_name(self.path.name + ".lock")
                 self._lock = os.open(lock, os.O_CREAT | os.O_RDWR, PRIVATE)
                 connection = sqlite3.connect(

@@ -1,8 +1,12 @@
-"""A ledger in one SQLite file: the standard library, write-ahead logging, one writer at a time.
+"""A ledger in one SQLite file: the standard library, one process at a time.
 
-`synchronous = FULL` makes a transaction reach the disk before it is said to be over, so that no
-noise is drawn for a reservation that a loss of power could undo. A connection lives for one
-transaction: nothing is shared with forked processes.
+The file is held by its inode, for SQLite's journals go by names: through two names, two processes
+would each spend what is left. Between transactions there is no journal, so that the file alone is
+the ledger, and a copy of it a whole one.
+
+`synchronous = EXTRA` makes a transaction reach the disk, the end of its journal included, before it
+is said to be over, so that no noise is drawn for a reservation that a loss of power could undo. A
+connection lives for one transaction: nothing is shared with forked processes.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from urllib.parse import quote
 
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.ledger.entries import Line, no_ledger
+from noisewright.ledger.inode_lock import held_alone
 
 _Result = TypeVar("_Result")
 
@@ -42,8 +47,9 @@ class SQLiteStore:
         return str(self._path)
 
     @property
-    def _log(self) -> Path:
-        return self._path.with_name(f"{self._path.name}-wal")
+    def _has_journal(self) -> bool:
+        name = self._path.name
+        return any(self._path.with_name(name + end).exists() for end in ("-journal", "-wal"))
 
     def lines(self) -> Sequence[Line]:
         return self._read(_lines)
@@ -65,9 +71,11 @@ class SQLiteStore:
 
     @contextmanager
     def writing(self, *, new: bool = False) -> Iterator[SQLiteWriter]:
-        with self._translated(), closing(self._connect("rwc" if new else "rw")) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+        with self._alone(new), closing(self._connect()) as connection:
+            (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+            if mode != "delete":
+                raise sqlite3.OperationalError("an older version of this program has it open")
+            connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("BEGIN IMMEDIATE")
             if new:
                 for statement in _statements(_TABLES):
@@ -76,22 +84,33 @@ class SQLiteStore:
             connection.execute("COMMIT")  # else closing rolls it back
 
     def _read(self, call: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        with self._translated():
+        with self._alone():
             try:
-                with closing(self._connect("ro")) as connection:
+                # Writable where it can be: what a killed process left half done is undone first.
+                with closing(self._connect()) as connection:
+                    connection.execute("PRAGMA query_only = ON")
                     return call(connection)
             except sqlite3.OperationalError:
-                # On a disk that cannot be written, a file without a log is read as it stands.
-                if not self._path.is_file() or self._log.exists():
+                # On a disk that cannot be written, a file without a journal is read as it stands.
+                if self._has_journal:
                     raise
                 with closing(self._connect("ro&immutable=1")) as connection:
                     return call(connection)
 
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        if mode != "rwc" and not self._path.is_file():
-            raise InvalidParameter(
-                "ledger", self.where, "does not exist", "make it with `noisewright ledger create`"
-            )
+    @contextmanager
+    def _alone(self, new: bool = False) -> Iterator[None]:
+        with self._translated():
+            if not new and not self._path.is_file():
+                raise InvalidParameter(
+                    "ledger",
+                    self.where,
+                    "does not exist",
+                    "make it with `noisewright ledger create`",
+                )
+            with held_alone(self._path, _WAIT, new=new):
+                yield
+
+    def _connect(self, mode: str = "rw") -> sqlite3.Connection:
         address = f"file:{quote(str(self._path))}?mode={mode}"
         return sqlite3.connect(address, uri=True, timeout=_WAIT, isolation_level=None)
 
@@ -102,7 +121,7 @@ class SQLiteStore:
             yield
         except NoisewrightError:
             raise
-        except (sqlite3.OperationalError, PermissionError) as error:
+        except (sqlite3.OperationalError, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             if "no such table" in reason:
                 raise no_ledger(self.where) from None
