@@ -139,6 +139,52 @@ def test_what_cannot_be_planned_is_refused(text, privacy, options):
         nw.plan(text, nw.Privacy(**privacy), model="local", **options)
 
 
+@pytest.mark.parametrize("asked", ["total:9", np.zeros((2, 5)), np.full((3, 4), 0.5), "3@total:4"])
+def test_queries_that_tell_nobody_apart_are_refused_in_words(asked):
+    for planned in (nw.plan, nw.compare):
+        with pytest.raises(InvalidParameter, match="tells no two people apart"):
+            planned(asked, nw.Privacy(epsilon=1), model="local")
+
+
+@pytest.mark.parametrize("epsilon", [16.5, 20.0, 39.0, 39.5, 40.0])
+def test_budgets_whose_errors_are_lost_in_rounding_are_refused(epsilon):
+    for mechanism in ("auto", *MECHANISMS):
+        with pytest.raises(InvalidParameter, match="lost in rounding"):
+            nw.plan("identity:4", nw.Privacy(epsilon, 1e-6), model="local", mechanism=mechanism)
+
+
+def test_a_plan_of_a_budget_beyond_the_digits_is_refused_wherever_it_comes_from(plan):
+    beyond = RandomizedResponse(12, 30.0)
+    with pytest.raises(InvalidParameter, match="lost in rounding"):
+        replace(plan, strategy=beyond, proof=None)
+
+
+@pytest.mark.parametrize("text", ["identity:2", "identity:4", "prefix:8"])
+def test_the_largest_budget_leaves_errors_their_digits(text):
+    for name in ("randomized-response", "hadamard", "subset-selection", "optimised"):
+        largest = nw.plan(text, nw.Privacy(epsilon=16), model="local", mechanism=name, effort="low")
+        exact = worst_variance(largest.strategy.dense(), largest.workload.dense())
+        assert largest.analysis.worst_case == pytest.approx(exact, rel=1e-6)
+
+
+def worst_variance(chances, queries):
+    """The largest variance of WX⁺QᵀD⁻¹ over types, D the chances for an even prior: 50 digits."""
+    mp = pytest.importorskip("mpmath")
+    with mp.workdps(50):
+        q, w = mp.matrix(chances.tolist()), mp.matrix(queries.tolist())
+        prior = [sum(q[o, u] for u in range(q.cols)) / q.cols for o in range(q.rows)]
+        scores = mp.matrix(q.cols, q.rows)
+        for o, u in np.ndindex(q.rows, q.cols):
+            scores[u, o] = q[o, u] / prior[o]
+        v = w * (scores * q) ** -1 * scores
+        variances = []
+        for u in range(q.cols):
+            rows = range(v.rows)
+            second = sum(q[o, u] * v[k, o] ** 2 for k in rows for o in range(q.rows))
+            variances.append(second - sum(w[k, u] ** 2 for k in rows))
+        return float(max(variances))
+
+
 def test_epsilon_zero_and_unknown_models_are_refused():
     with pytest.raises(InvalidParameter):
         nw.Privacy(epsilon=0)

@@ -22,6 +22,10 @@ from noisewright.privacy.source import ByteSource, SystemSource, uniform_integer
 LARGEST_EPSILON = 40.0
 """Above this, one threshold in 2^64 can no longer tell the two sides apart."""
 
+LARGEST_PLANNED = 16.0
+"""Above this no plan is made: errors fall as e^-ε, and floats round by 1e-16 of what they are the
+difference of, which is 1e-9 of them here, as much as values and their bounds may disagree."""
+
 SMALLEST_EPSILON = 1e-6
 """Below this, chances that differ are lost in the rounding of those that do not."""
 
@@ -36,6 +40,19 @@ def check_epsilon(epsilon: float) -> float:
     if not SMALLEST_EPSILON <= value <= LARGEST_EPSILON:
         rule = f"must lie between {SMALLEST_EPSILON:g} and {LARGEST_EPSILON:g}"
         raise InvalidParameter("epsilon", epsilon, rule, "try a value near 1")
+    return value
+
+
+def check_planned(epsilon: float) -> float:
+    """Refuse budgets at which the errors that a plan states would be rounding alone."""
+    value = check_epsilon(epsilon)
+    if value > LARGEST_PLANNED:
+        raise InvalidParameter(
+            "epsilon",
+            epsilon,
+            f"must be <= {LARGEST_PLANNED:g} in a plan without a curator",
+            "above it a report hides next to nothing, and its errors are lost in rounding",
+        )
     return value
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from noisewright.errors import InvalidParameter, TooLarge, unknown_name
 from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.approximate.tails import MaxError
-from noisewright.local.fixedpoint import check_epsilon
+from noisewright.local.fixedpoint import check_planned
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
@@ -113,7 +113,16 @@ class LocalProblem:
         if privacy.epsilon is None:
             rule = "is not offered in the local model"
             raise InvalidParameter("rho", privacy.rho, rule, "give ε")
-        return cls(workload, check_epsilon(privacy.epsilon), privacy.delta, search, goal)
+        problem = cls(workload, check_planned(privacy.epsilon), privacy.delta, search, goal)
+
+        if problem.gram.mean_square() == 0:
+            raise InvalidParameter(
+                "workload",
+                workload.brief(),
+                "tells no two people apart: every answer follows from their number",
+                "collect nothing, or ask for something that differs between people",
+            )
+        return problem
 
     @property
     def cells(self) -> int:

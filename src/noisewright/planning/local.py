@@ -31,6 +31,7 @@ from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import proved_bound
 from noisewright.local.bounds.trace import LowerBound, best_bound, even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison, check_people
+from noisewright.local.fixedpoint import check_planned
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import round_in
 from noisewright.local.reports.format import Client, ReportFormat
@@ -86,6 +87,7 @@ class LocalPlan(Shown):
 
     def __post_init__(self) -> None:
         _ = self.privacy
+        check_planned(self.epsilon)
         cells = self.strategy.size
         if self.workload.size != cells or (self.domain and self.domain.size != cells):
             raise InvalidParameter(

@@ -14,6 +14,7 @@ from functools import cached_property
 from math import ceil, exp, inf, log2
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import WORD
@@ -94,9 +95,12 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     @cached_property
     def _chances(self) -> tuple[float, float]:
         """Chance of one output outside, and what being inside adds."""
-        half, p = self.width // 2, self.threshold / WORD
-        low = (1 - p) / (self.outputs - half)
-        return low, p / half - low
+        half = self.width // 2
+
+        # The rest in whole numbers: 1 − p in floats would be zero where ε is large.
+        inside, outside = self.threshold / WORD, (WORD - self.threshold) / WORD
+        low = outside / (self.outputs - half)
+        return low, inside / half - low
 
     # --- transforms ---------------------------------------------------------------------------
 
@@ -129,6 +133,15 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
     def _prior_chances(self) -> FloatArray:
         return self.forward(self.prior)
 
+    @cached_property
+    def _owned(self) -> npt.NDArray[np.bool_]:
+        """Outputs of the blocks in use that some cell has inside.
+
+        The others get nothing by transforms but rounding, and it would be divided by their small
+        chances.
+        """
+        return np.asarray(self._inside_sums(np.ones(self.size)) > 0.5)
+
     def score(self, tally: IntArray, people: int) -> FloatArray:
         """Σ_o y_o q_o / (q_oᵀπ)."""
         return self.backward(tally / self._prior_chances)
@@ -138,7 +151,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         low, gain = self._chances
         w = self.forward(histogram) / self._prior_chances**2
         grid = w[: self.used * self.width].reshape(self.used, self.width)
-        waves = walsh_hadamard(grid.T).T
+        waves = walsh_hadamard((self._owned * grid).T).T
         inside = ((waves[:, :1] + waves[:, 1:]) / 2).ravel()[: self.size]
         result = low**2 * w.sum() + low * gain * (inside[:, None] + inside[None, :])
         columns = np.arange(1, self.width)
@@ -165,7 +178,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
             both = walsh_hadamard(half.T)
             squares = (part.sum() + 2 * half.sum(axis=1) + np.diagonal(both)) / 4
             outputs = slice(block * self.width, (block + 1) * self.width)
-            energies[outputs] += linear[block] + gain**2 * squares
+            energies[outputs] += self._owned[block] * (linear[block] + gain**2 * squares)
         return self.backward(energies / self._prior_chances**2)
 
 
