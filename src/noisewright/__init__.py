@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; the names below do the 
     from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric, Unit
     from noisewright.errors import NoisewrightError
     from noisewright.ledger.book import Ledger
+    from noisewright.local.choose.options import Local
     from noisewright.norm.approximate import approximate_norm
     from noisewright.norm.factorize import Factorization, factorize
     from noisewright.norm.marginal_norm import marginal_norm
@@ -55,6 +56,7 @@ _HOMES = {
         "domain": "Boolean Categorical Date Domain Numeric Unit",
         "errors": "NoisewrightError",
         "ledger.book": "Ledger",
+        "local.choose.options": "Local",
         "norm.approximate": "approximate_norm",
         "norm.marginal_norm": "marginal_norm",
         "norm.factorize": "Factorization factorize",
@@ -81,6 +83,7 @@ __all__ = [
     "Factorization",
     "Forecast",
     "Ledger",
+    "Local",
     "NoisewrightError",
     "Numeric",
     "Plan",

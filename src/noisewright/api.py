@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from noisewright import container
 from noisewright.central.mechanism import Given
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, WeakPrivacyWarning, unknown_name
+from noisewright.errors import InvalidParameter, WeakPrivacyWarning, refuse_given, unknown_name
 from noisewright.parallel import one_thread_if_small
 from noisewright.planning import choice, plan_files, sums, together
 from noisewright.planning.central import CentralPlan
@@ -20,8 +20,9 @@ from noisewright.planning.explain import Explanation, explain_central
 from noisewright.planning.targets import Fit, Target, plan_for_targets
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
-from noisewright.workload import Queries, workload
+from noisewright.workload import Queries, Workload, workload
 from noisewright.workload.conjunctions import pairs_of_many
+from noisewright.workload.spec import Questions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from noisewright.learn.learning_plan import LearningPlan
     from noisewright.learn.selection import Selection
     from noisewright.local.choose.cost import LocalComparison
+    from noisewright.local.choose.options import Local, LocalOptions
     from noisewright.local.mechanism import LocalMechanism
     from noisewright.planning.counting import Counter, Source
     from noisewright.planning.covariance import CovariancePlan
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from noisewright.planning.local import LocalPlan
     from noisewright.planning.open_values import OpenPlan
     from noisewright.planning.pairs import PairsPlan
+    from noisewright.planning.spending import Again, LedgerLike
     from noisewright.planning.values import ValuePlan
 
 
@@ -64,7 +67,10 @@ def plan(
     mechanism: str | LocalMechanism = "auto",
     strategy: npt.ArrayLike | None = None,
     domain: Domain | None = None,
-    **local: Any,
+    error: str | float = "rmse",
+    people: int | None = None,
+    local: Local | None = None,
+    **options: Unpack[LocalOptions],
 ) -> LocalPlan: ...
 
 
@@ -79,7 +85,8 @@ def plan(
     domain: Domain | None = None,
     people: int | None = None,
     public: Sequence[npt.ArrayLike] = (),
-    **local: Any,
+    local: Local | None = None,
+    **options: Unpack[LocalOptions],
 ) -> CentralPlan | PairsPlan | LocalPlan:
     """Plan answers to `queries` under `privacy`; nothing touches data until the plan is released.
 
@@ -102,29 +109,28 @@ def plan(
     and the plan says how many people are needed. With `error="max"`, `max_error` (a share of
     people) and `beta`, the plan is the one that reaches that largest error with the fewest people,
     but with probability β. `people` and `alpha` are what its summary and forecasts are about;
-    `effort` ("low", "normal", "high"), `time_limit` (seconds), `seed` and more (see
-    `planning.local_make`) steer the search for the best strategy.
+    `effort` ("low", "normal", "high"), `time_limit` (seconds), `seed` and more steer the search for
+    the best strategy. All of these are fields of `nw.Local`, and `local=nw.Local(...)` gives them
+    together; whatever does not apply to the model or the mechanism is refused.
     """
     asked = workload(queries)
     _check_model(model)
+    _check_domain(asked, domain)
     _warn(privacy)
     _check_one(mechanism, strategy)
     with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
             from noisewright.planning.local_make import plan_local
 
-            if error not in ("rmse", 2) and "max_error" not in local:
-                raise InvalidParameter(
-                    "error", error, "needs a max_error in the local model", "max_error=0.05, say"
-                )
-            local = {"counter": _counter(), "strategy": strategy, **local}
-            if people is not None:
-                local["people"] = people
-            return plan_local(asked, privacy, mechanism, domain, **local)
-        if local:
-            raise _not_central(sorted(local)[0])
+            own = _local(local, options, people, public)
+            own.check_error(error)
+            return plan_local(
+                asked, privacy, mechanism, domain, local=own, counter=_counter(), strategy=strategy
+            )
+        _refuse_local("plan", local, options)
         norm = choice.error_norm(error)
         if pairs_of_many(asked) and domain is None and mechanism in ("auto", "second-moments"):
+            _check_plain_pairs(norm, strategy, people, public)
             return plan_pairs(len(asked.structure.sizes), privacy)
         counter = _counter()
         given = _given(people, public)
@@ -150,6 +156,7 @@ def explain(
     reach, and the mechanisms that were not asked with the reason.
     """
     asked, norm = workload(queries), choice.error_norm(error)
+    _check_domain(asked, domain)
     _warn(privacy)
     _check_one(mechanism, strategy)
     with one_thread_if_small(max(asked.structure.sizes)):
@@ -179,20 +186,40 @@ def plan_for(
     privacy = Privacy(delta=delta, neighbours=neighbours, **start)
     norm = choice.error_norm(error)
     asked = workload(queries)
+    _check_domain(asked, domain)
     with one_thread_if_small(max(asked.structure.sizes)):
         fit = plan_for_targets(asked, targets, privacy, norm, mechanism, domain, _counter())
     _warn(fit.plan.privacy)
     return fit
 
 
-def plan_together(queries: Sequence[Queries], privacy: Privacy, **choices: Any) -> Together:
+def plan_together(
+    queries: Sequence[Queries],
+    privacy: Privacy,
+    *,
+    shares: Sequence[float] | None = None,
+    importance: Sequence[float] | None = None,
+    error: str | float = "rmse",
+    domain: Domain | None = None,
+) -> Together:
     """Plan several releases about the same people under one budget.
 
     `shares` (adding up to at most one) or `importance` decide who gets how much of it; see
     `planning.together`.
     """
     _warn(privacy)
-    return together.plan_together(queries, privacy, counter=_counter(), **choices)
+    asked = [workload(query) for query in queries]
+    for one in asked:
+        _check_domain(one, domain)
+    return together.plan_together(
+        asked,
+        privacy,
+        shares=shares,
+        importance=importance,
+        error=error,
+        domain=domain,
+        counter=_counter(),
+    )
 
 
 def plan_sums(
@@ -296,7 +323,8 @@ def compare(
     *,
     model: Literal["local"],
     domain: Domain | None = None,
-    **local: Any,
+    local: Local | None = None,
+    **options: Unpack[LocalOptions],
 ) -> list[LocalComparison]: ...
 
 
@@ -309,25 +337,38 @@ def compare(
     domain: Domain | None = None,
     people: int | None = None,
     public: Sequence[npt.ArrayLike] = (),
-    **local: Any,
+    local: Local | None = None,
+    **options: Unpack[LocalOptions],
 ) -> list[Comparison] | list[LocalComparison]:
     """Every mechanism of the model side by side, best first; those that refuse come last.
 
-    `people` and `public` add mechanisms whose errors depend on them, as in `plan`.
+    `people` and `public` add mechanisms whose errors depend on them, as in `plan`; in the local
+    model `alpha` and what steers a search are options, by name or in `local`.
     """
     _check_model(model)
     asked = workload(queries)
+    _check_domain(asked, domain)
     with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
             from noisewright.local.choose.candidates import compare_local
 
-            return compare_local(asked, privacy, domain, **local)
+            own = _local(local, options, people, public)
+            own.check_error(error)
+            return compare_local(asked, privacy, domain, local=own)
+        _refuse_local("compare", local, options)
         given = _given(people, public)
         return choice.compare_central(asked, privacy, choice.error_norm(error), domain, given)
 
 
 def find_bounds(
-    table: Source, columns: Sequence[str], privacy: Privacy, **recorded: Any
+    table: Source,
+    columns: Sequence[str],
+    privacy: Privacy,
+    *,
+    unit: object = None,
+    ledger: LedgerLike | None = None,
+    dataset: str | None = None,
+    again: Again = "refuse",
 ) -> BoundsSearch:
     """Find lower and upper bounds of numeric columns privately, each under its share of the budget.
 
@@ -337,7 +378,16 @@ def find_bounds(
     """
     from noisewright.planning.found_bounds import search_bounds
 
-    return search_bounds(table, columns, privacy, _counter(), **recorded)
+    return search_bounds(
+        table,
+        columns,
+        privacy,
+        _counter(),
+        unit=unit,
+        ledger=ledger,
+        dataset=dataset,
+        again=again,
+    )
 
 
 def load(path: str | Path) -> plan_files.Content | LearningPlan | Selection:
@@ -382,14 +432,60 @@ def _check_one(mechanism: object, strategy: object) -> None:
         )
 
 
-def _not_central(name: str) -> InvalidParameter:
-    """The refusal of an argument that a plan with a curator does not take."""
-    from noisewright.local.mechanism import Search
+def _check_domain(asked: Workload, domain: Domain | None) -> None:
+    """Refuse a domain beside questions that are over another one."""
+    if domain is None or not isinstance(asked, Questions):
+        return
+    if domain.fingerprint != asked.domain.fingerprint:
+        rule = "is not the one that the questions are over"
+        raise InvalidParameter("domain", domain.names, rule, "leave it out: questions carry theirs")
 
-    if name in (*Search.names(), "people", "alpha", "max_error", "beta"):
-        return InvalidParameter("argument", name, "is for the local model", "set model='local'")
-    known = ("model", "error", "mechanism", "strategy", "domain", "people", "public")
-    return unknown_name("argument", name, "is no argument of `plan`", known)
+
+def _check_plain_pairs(
+    norm: float, strategy: object, people: int | None, public: Sequence[npt.ArrayLike]
+) -> None:
+    """Refuse what the second moments by which all pairs are planned do not take."""
+    given = {
+        "error": norm != 2 and norm,
+        "strategy": strategy is not None and "a matrix",
+        "people": people,
+        "public": _histograms(public),
+    }
+    refuse_given(given, "does not go with all pairs of many attributes (see `plan_pairs`)")
+
+
+def _local(
+    local: Local | None,
+    options: LocalOptions,
+    people: int | None,
+    public: Sequence[npt.ArrayLike],
+) -> Local:
+    """The options of the local model, none of them of the other."""
+    from noisewright.local.choose.options import Local
+
+    known = {"public": [f"{len(public)} histograms"] * bool(len(public))}
+    refuse_given(known, "is for the central model", "leave it out: no error here is simulated")
+    return Local.of({**options, **({} if people is None else {"people": people})}, local)
+
+
+def _histograms(public: Sequence[npt.ArrayLike]) -> str | None:
+    """What was given of them, in a word."""
+    return f"{len(public)} histograms" if len(public) else None
+
+
+def _refuse_local(call: str, local: Local | None, options: LocalOptions) -> None:
+    """Refuse arguments that a plan with a curator does not take."""
+    if local is None and not options:
+        return
+    from noisewright.local.choose.options import Local
+
+    name = min(options, default="local")
+    if name in ("local", *Local.names()):
+        raise InvalidParameter("argument", name, "is for the local model", "set model='local'")
+    known = ["model", "error", "domain", "people", "public"]
+    if call == "plan":
+        known += ["mechanism", "strategy"]
+    raise unknown_name("argument", name, f"is no argument of `{call}`", known)
 
 
 def _warn(privacy: Privacy) -> None:

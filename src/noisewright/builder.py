@@ -27,9 +27,13 @@ from noisewright.workload import Workload
 from noisewright.workload.spec import Questions
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from noisewright.central.problem import CentralMechanism
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.counting import Source
     from noisewright.planning.release import Release
+    from noisewright.planning.spending import Again, LedgerLike
 
 Bounds = tuple[float, float]
 _FINENESS = 10_000  # units of a number between its bounds, unless told
@@ -61,21 +65,42 @@ class TableQuestions(Shown):
         """Numbers of people: everybody, or `.by(...)` some attributes."""
         return self._asking({"total": True})
 
-    def sum(self, name: str, **declared: Any) -> TableQuestions:
+    def sum(
+        self,
+        name: str,
+        *,
+        bounds: Bounds | None = None,
+        unit: float | None = None,
+        missing: Literal["other", "error"] = "error",
+    ) -> TableQuestions:
         """Sums of a number within its `bounds`."""
-        return self._of_number("sum", name, **declared)
+        return self._of_number("sum", name, bounds, unit, missing)
 
-    def mean(self, name: str, **declared: Any) -> TableQuestions:
+    def mean(
+        self,
+        name: str,
+        *,
+        bounds: Bounds | None = None,
+        unit: float | None = None,
+        missing: Literal["other", "error"] = "error",
+    ) -> TableQuestions:
         """Means of a number within its `bounds` (values are clipped to them).
 
         `unit` is what values are rounded to; `missing="other"` counts people without a value, who
         otherwise refuse the table.
         """
-        return self._of_number("mean", name, **declared)
+        return self._of_number("mean", name, bounds, unit, missing)
 
-    def variance(self, name: str, **declared: Any) -> TableQuestions:
+    def variance(
+        self,
+        name: str,
+        *,
+        bounds: Bounds | None = None,
+        unit: float | None = None,
+        missing: Literal["other", "error"] = "error",
+    ) -> TableQuestions:
         """Variances of a number within its `bounds`."""
-        return self._of_number("variance", name, **declared)
+        return self._of_number("variance", name, bounds, unit, missing)
 
     def quantiles(
         self,
@@ -167,14 +192,38 @@ class TableQuestions(Shown):
         """The questions over the declared attributes."""
         return Workload.from_spec(self.specification, self.domain)
 
-    def plan(self, privacy: Privacy, **choices: Any) -> CentralPlan:
+    def plan(
+        self,
+        privacy: Privacy,
+        *,
+        error: str | float = "rmse",
+        mechanism: str | CentralMechanism = "auto",
+        strategy: npt.ArrayLike | None = None,
+        people: int | None = None,
+        public: Sequence[npt.ArrayLike] = (),
+    ) -> CentralPlan:
         """Plan the questions (choices as in `nw.plan`); no data is read and nothing is spent."""
-        plan: CentralPlan = api.plan(self.workload, privacy, **choices)
-        return plan
+        return api.plan(
+            self.workload,
+            privacy,
+            error=error,
+            mechanism=mechanism,
+            strategy=strategy,
+            people=people,
+            public=public,
+        )
 
-    def release(self, privacy: Privacy, **recorded: Any) -> Release:
-        """Plan, and answer from the table; `recorded` is what `plan.release` takes (a ledger)."""
-        return self.plan(privacy).release(self.source, **recorded)
+    def release(
+        self,
+        privacy: Privacy,
+        *,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> Release:
+        """Plan, and answer from the table; a ledger as in `plan.release`."""
+        plan = self.plan(privacy)
+        return plan.release(self.source, ledger=ledger, dataset=dataset, again=again)
 
     # --- declarations -----------------------------------------------------------------------------
 
@@ -191,10 +240,9 @@ class TableQuestions(Shown):
         self,
         kind: str,
         name: str,
-        *,
-        bounds: Bounds | None = None,
-        unit: float | None = None,
-        missing: Literal["other", "error"] = "error",
+        bounds: Bounds | None,
+        unit: float | None,
+        missing: Literal["other", "error"],
     ) -> TableQuestions:
         declared = self._declaring(name, bounds, 1, missing)
         attribute = declared._known(name)

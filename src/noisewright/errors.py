@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -74,6 +74,17 @@ class InvalidParameter(NoisewrightError):
         what = name if value is None else f"{name}={shown(value)}"
         message = f"{what} {rule}" + (f"; {remedy}" if remedy else "")
         super().__init__(shortened(message, _MOST_MESSAGE))
+
+
+def refuse_given(options: Mapping[str, object], rule: str, remedy: str = "leave it out") -> None:
+    """Refuse the first of these options that was given: one that changes nothing is no option.
+
+    None, False and what is empty are as good as not given; zero is a value.
+    """
+    for name, value in options.items():
+        empty = isinstance(value, Sequence) and len(value) == 0
+        if not (value is None or value is False or empty):
+            raise InvalidParameter(name, value, rule, remedy)
 
 
 def unknown_name(

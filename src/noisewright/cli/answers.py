@@ -17,6 +17,7 @@ from noisewright.cli.options import (
     json_option,
     non_negative_option,
     plan_argument,
+    typed,
 )
 from noisewright.cli.output import (
     SHOWN,
@@ -29,11 +30,16 @@ from noisewright.cli.output import (
 from noisewright.cli.row_commands import release_rows
 from noisewright.cli.sources import opened, plain_paths, table_argument
 from noisewright.cli.spending import Spending, show_dry_run, spending_options
+from noisewright.errors import refuse_given
 from noisewright.stages import stage
 
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.release import Release
+
+
+_AFTER = ("non_negative", "integer", "suppress", "levels", "synthetic", "declared")
+"""Parameters of what is done after the noise."""
 
 
 @click.command()
@@ -101,14 +107,16 @@ def release(
         raise InvalidParameter("output", None, "must be given", "add -o answers.csv")
     plan = curator_plan(plan_file)
     if isinstance(plan, RowPlan):
-        ignored = {"non_negative": non_negative, "integer": integer, "suppress": suppress,
-                   "quantile": levels, "synthetic": synthetic, "report": page,
-                   "invariant": declared, "explain": explain}  # fmt: skip
-        release_rows(plan, plan_file, tables, output, excel, ignored, spending, as_json)
+        rule = "is for answers over cells; this plan measures columns"
+        refuse_given(typed(*_AFTER, "page", "explain"), rule)
+        release_rows(plan, plan_file, tables, output, excel, spending, as_json)
         return
     # Of values that are told first nothing is known yet but that there will be some.
     form = plan if isinstance(plan, CentralPlan) else plan.assumed()
     if explain:
+        refuse_given(
+            typed(*_AFTER, "page", "excel"), "does not go with --explain, which counts nothing"
+        )
         with opened(tables, form.domain) as table:
             click.echo(plan.counting_sql(table))
         return
@@ -226,6 +234,9 @@ def sums(
 
     if bool(tables) == (output is None):
         raise InvalidParameter("output", output, "goes with a table", "give both, or neither")
+    if output is None and not spending.dry_run:
+        given = typed("ledger", "dataset", "again", "force")
+        refuse_given(given, "goes with a table: nothing is spent", "give a table and --output")
     spent = 0
     if output is not None:
         spent = check_recorded(output, schema, *tables)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.options import FILE, Question, json_option, question_options
+from noisewright.cli.options import FILE, Question, json_option, question_options, typed
 from noisewright.cli.output import bound_note, print_bounds, print_json, print_table, progress
+from noisewright.errors import refuse_given
 
 _WIDEST = "to any: the error over the bound for any mechanism whatever"
 
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
     "--people", type=int,
     help="How many there are, if public: adds mechanisms whose error depends on it (simulated).",
 )  # fmt: skip
-@click.option("--alpha", type=float, default=0.01, help="Local: variance per query aimed at.")
+@click.option("--alpha", type=float, help="Local: variance per query aimed at (0.01 unless told).")
 @click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
 @json_option
 def compare(
     question: Question,
     effort: str | None,
     people: int | None,
-    alpha: float,
+    alpha: float | None,
     chart: str | None,
     as_json: bool,
 ) -> None:
@@ -49,13 +50,16 @@ def compare(
       noisewright compare marginals:2^6:2 --epsilon 1 --neighbours replace-one --people 500
       noisewright compare prefix:64 --model local --epsilon 1
     """
+    from noisewright.local.choose.cost import ALPHA
     from noisewright.report.comparison import check_chart
 
     if chart is not None:
         check_chart(chart)
     if question.model == "local":
-        _compare_local(question, effort, alpha, chart, as_json)
+        refuse_given(typed("people", "error"), "is for the central model", "say --alpha, or plan")
+        _compare_local(question, effort, ALPHA if alpha is None else alpha, chart, as_json)
     else:
+        refuse_given(typed("effort", "alpha"), "is for the local model", "add --model local")
         _compare_central(question, people, chart, as_json)
 
 
@@ -124,13 +128,14 @@ def _compare_local(
     from noisewright import api
     from noisewright.local.bounds.trace import best_bound
     from noisewright.local.choose.candidates import narrowed
+    from noisewright.local.choose.options import Local
     from noisewright.report.comparison import draw_comparison
     from noisewright.solution import BoundClass
 
     queries, privacy, domain = question.queries, question.privacy, question.domain
     with progress("comparing"):
-        told = {} if effort is None else {"effort": effort}
-        rows = api.compare(queries, privacy, model="local", domain=domain, alpha=alpha, **told)
+        own = Local(alpha=alpha) if effort is None else Local(alpha=alpha, effort=effort)
+        rows = api.compare(queries, privacy, model="local", domain=domain, local=own)
         best = best_bound(narrowed(queries), rows[0].epsilon)
     bound_class = BoundClass.UNBIASED if best else None
     floor = best.sample_complexity(alpha) if best else 0.0

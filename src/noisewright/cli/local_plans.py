@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisewright.cli.options import Question
+from noisewright.cli.options import FILE, Option, Question, gathered, typed
 from noisewright.cli.output import (
     SHOWN,
     bound_note,
@@ -18,10 +19,13 @@ from noisewright.cli.output import (
     print_table,
     progress,
 )
+from noisewright.errors import InvalidParameter, refuse_given
 
 if TYPE_CHECKING:
+    from noisewright.local.choose.options import Local
     from noisewright.local.mechanism import Progress
     from noisewright.planning.local import LocalPlan
+    from noisewright.workload.base import FloatArray
 
 PROOFS = {
     "trace": "the trace of the information",
@@ -37,10 +41,75 @@ PROOFS = {
 _STAGES = {"proof": "proving", "first plan": "a first plan"}
 
 
+@dataclass(frozen=True)
+class LocalFlags:
+    """What is asked of a plan without a curator alone, as it stands on the line."""
+
+    alpha: float | None
+    max_error: float | None
+    beta: float | None
+    effort: str | None
+    time_limit: float | None
+    seed: int | None
+    target_ratio: float | None
+    checkpoint: str | None
+    objective: str | None
+    prior: str | None
+    norm: float | None
+
+    def options(self, people: int | None) -> Local:
+        """The same, checked, as Python takes it."""
+        from noisewright.local.choose.options import Local
+
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if self.prior is not None:
+            given["prior"] = _numbers(self.prior)
+        return Local.of({**given, "people": people})
+
+
+LOCAL = tuple(each.name for each in fields(LocalFlags))
+"""Names of the parameters that are for this model alone."""
+
+_OPTIONS: tuple[Option, ...] = (
+    click.option("--alpha", type=float, help="Local: people needed for this variance per query."),
+    click.option("--max-error", type=float, help="Local: fewest people for this largest error."),
+    click.option(
+        "--beta", type=float, help="Local: chance that --max-error fails (0.05 unless told)."
+    ),
+    click.option(
+        "--effort", type=click.Choice(["low", "normal", "high"]),
+        help="Local: how hard to look for a better strategy and a better proof (normal unless"
+        " told).",
+    ),
+    click.option("--time-limit", type=float, help="Local: seconds to look for a better strategy."),
+    click.option("--seed", type=int, help="Local: seed of the search, which is public."),
+    click.option("--target-ratio", type=float, help="Local: stop this close to the lower bound."),
+    click.option(
+        "--checkpoint", type=FILE,
+        help="Local: keep the state of the search here, and go on from it after an interruption.",
+    ),
+    click.option(
+        "--objective", type=click.Choice(["worst", "average"]),
+        help="Local: the error to make small, over people (worst unless told).",
+    ),
+    click.option(
+        "--prior", type=click.Path(exists=True, dir_okay=False),
+        help="Local: make the mean error small under these shares of people, one number per cell.",
+    ),
+    click.option(
+        "--norm", type=float,
+        help="Local: with --objective average, the exponent of the mean over queries (inf: the"
+        " worst).",
+    ),
+)  # fmt: skip
+local_options = gathered("local", LocalFlags, _OPTIONS)
+
+
 def plan_local(
     question: Question,
     mechanism: str,
-    settings: dict[str, Any],
+    strategy: str | None,
+    options: Local,
     explain: bool,
     output: str | None,
     page: str | None,
@@ -48,13 +117,16 @@ def plan_local(
 ) -> None:
     """Plan, and say what it will take: people for an error, or errors for people."""
     from noisewright import api
+    from noisewright.workload.matrix_files import read_matrix
 
-    limit = settings.get("time_limit")
+    limit = options.time_limit
+    given = question.neighbours == "add-remove" and typed("neighbours")
+    refuse_given(given or {}, "needs a curator: nobody is absent from a report")
     with progress("planning") as advance:
 
         def tell(state: Progress) -> None:
             ratio = f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
-            share = state.seconds / (limit if isinstance(limit, float) and limit else 10.0)
+            share = state.seconds / (limit or 10.0)
             doing = _STAGES.get(state.stage, f"optimising ({state.stage})")
             advance(min(share, 0.99), f"{doing}: {ratio}")
 
@@ -64,15 +136,15 @@ def plan_local(
             model="local",
             error=question.exponent,
             mechanism=mechanism,
+            strategy=None if strategy is None else read_matrix(strategy),
             domain=question.domain,
-            progress=tell,
-            **settings,
+            local=replace(options, progress=tell),
         )
     if output is not None:
         plan.save(output)
     draw(plan, page)
     document = plan.summary()
-    chosen = mechanism == "auto" and "strategy" not in settings
+    chosen = mechanism == "auto" and strategy is None
     why = _why_local(plan, document) if chosen else "it was asked for"
     if as_json:
         print_json(document | ({"why": why} if explain else {}))
@@ -148,3 +220,16 @@ def _show_forecast(plan: LocalPlan, people: int) -> None:
     more = len(forecast.std) - len(rows)
     caption += f"; {more:,} more queries" if more else ""
     print_table(title, ["query", "standard error", "95 % within ±"], rows, caption)
+
+
+def _numbers(path: str) -> FloatArray:
+    """The numbers of a text file, separated by commas, blanks or lines."""
+    import numpy as np
+
+    try:
+        words = Path(path).read_text(encoding="utf-8").replace(",", " ").split()
+        return np.array([float(word) for word in words])
+    except ValueError:  # not text, or not numbers
+        raise InvalidParameter(
+            "prior", path, "must be text that holds a number per cell", "write one to a line"
+        ) from None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.options import FILE, json_option, named_workload, neighbours_option
+from noisewright.cli.options import FILE, json_option, named_workload, neighbours_option, typed
 from noisewright.cli.output import bound_note, print_json, print_table, progress
-from noisewright.errors import InvalidParameter
+from noisewright.errors import refuse_given
 
 if TYPE_CHECKING:
     from noisewright.norm.approximate import ApproximateNorm
@@ -74,16 +74,20 @@ def norm(
     if entrywise is not None:
         from noisewright.norm.approximate import approximate_norm
         from noisewright.norm.boxes import TOLERANCE
+        from noisewright.norm.factorize import check_norm
 
+        rule = "does not go with --entrywise, which limits every entry"
+        others = {"norm": [each for each in norms if check_norm(each) != math.inf]}
+        refuse_given(typed("norms") and others, rule, "leave it out: the norm is inf")
+        refuse_given(typed("neighbours"), rule, "say --shift where shifting a query is free")
         stop = TOLERANCE if tolerance is None else tolerance
         with progress("approximating"):
             results = [
                 approximate_norm(named_workload(text), entrywise, shift=shift, tolerance=stop)
                 for text in workloads
             ]
-    elif shift:
-        raise InvalidParameter("shift", True, "needs --entrywise", "add --entrywise 0.1, say")
     else:
+        refuse_given({"shift": shift}, "needs --entrywise", "add --entrywise 0.1, say")
         tasks = [(text, exponent) for text in workloads for exponent in norms]
         results = _factorized(tasks, neighbours, tolerance)
     if chart is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from noisewright.cli.options import Question, refuse_given
+from noisewright.cli.options import Question
 from noisewright.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -32,15 +32,12 @@ def plan_open(
     question: Question,
     schema: dict[str, Any],
     share: float,
-    ignored: Mapping[str, object],
     output: str | None,
     as_json: bool,
 ) -> None:
     """Plan values and tables over them; nothing is read or spent."""
     import noisewright as nw
 
-    rule = "does not go with attributes that are open"
-    refuse_given(ignored, rule, "leave it out, or list the values")
     assert question.spec is not None
     with progress("planning"):
         plan = nw.plan_open(

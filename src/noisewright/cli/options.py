@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,7 +82,9 @@ class Question(Budget):
         if self.unit is None and self.rows is None:
             return declared
         if declared is None:
-            raise InvalidParameter("unit", self.unit, "goes with a schema", "add --schema FILE")
+            name = "rows" if self.unit is None else "unit"
+            rule, remedy = "goes with a schema", "add --schema FILE"
+            raise InvalidParameter(name, getattr(self, name), rule, remedy)
         if self.unit is None and declared.unit is None:
             rule, remedy = "needs the column that names people", "add --unit COLUMN"
             raise InvalidParameter("rows", self.rows, rule, remedy)
@@ -124,13 +126,20 @@ class Question(Budget):
             return self.error
 
 
-def refuse_given(options: Mapping[str, object], rule: str, remedy: str = "leave it out") -> None:
-    """Refuse the first of these options that was given."""
-    from noisewright.errors import InvalidParameter
+def typed(*parameters: str) -> dict[str, object]:
+    """Those of these parameters of the command at hand that its line gives, by their options."""
+    context = click.get_current_context()
+    line = click.core.ParameterSource.COMMANDLINE
+    return {
+        _spelled(each): context.params[each.name]
+        for each in context.command.params
+        if each.name in parameters and context.get_parameter_source(each.name) is line
+    }
 
-    for name, value in options.items():
-        if value:
-            raise InvalidParameter(name, value, rule, remedy)
+
+def _spelled(parameter: click.Parameter) -> str:
+    """The name of an option in errors: that of Python where they agree."""
+    return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
 
 
 def named_workload(text: str) -> str | Path:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.local_plans import plan_local
+from noisewright.cli.local_plans import LOCAL, LocalFlags, local_options, plan_local
 from noisewright.cli.open_plans import open_schema, plan_open
-from noisewright.cli.options import FILE, Question, json_option, question_options
+from noisewright.cli.options import FILE, Question, json_option, question_options, typed
 from noisewright.cli.output import (
     draw,
     print_bounds,
@@ -21,12 +20,22 @@ from noisewright.cli.output import (
     significant,
 )
 from noisewright.cli.row_commands import asks_rows, plan_rows
+from noisewright.errors import refuse_given
 
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.explain import Explanation
     from noisewright.planning.targets import Target
-    from noisewright.workload.base import FloatArray
+
+
+_OF_CELLS = ("mechanism", "strategy", "explain", "page")
+_NOT_OF_ROWS = ("spec", "schema", "unit", "rows", "error", "values_share")
+TARGETS = ("target_rmse", "target_max", "table_targets", "pure")
+
+
+def _without_curator(question: Question) -> dict[str, object]:
+    """The model, where it is the local one."""
+    return {"model": question.model} if question.model == "local" else {}
 
 
 @click.command()
@@ -50,32 +59,7 @@ if TYPE_CHECKING:
     "--people", type=int,
     help="How many there are, if public. Local: the expected error; else adds biased mechanisms.",
 )  # fmt: skip
-@click.option("--alpha", type=float, help="Local: people needed for this variance per query.")
-@click.option("--max-error", type=float, help="Local: the fewest people for this largest error.")
-@click.option("--beta", type=float, help="Local: chance that --max-error fails (0.05 unless told).")
-@click.option(
-    "--effort", type=click.Choice(["low", "normal", "high"]),
-    help="Local: how hard to look for a better strategy and a better proof (normal unless told).",
-)  # fmt: skip
-@click.option("--time-limit", type=float, help="Local: seconds to look for a better strategy.")
-@click.option("--seed", type=int, help="Local: seed of the search, which is public.")
-@click.option("--target-ratio", type=float, help="Local: stop this close to the lower bound.")
-@click.option(
-    "--checkpoint", type=FILE,
-    help="Local: keep the state of the search here, and go on from it after an interruption.",
-)  # fmt: skip
-@click.option(
-    "--objective", type=click.Choice(["worst", "average"]),
-    help="Local: the error to make small, over people (worst unless told).",
-)  # fmt: skip
-@click.option(
-    "--prior", type=click.Path(exists=True, dir_okay=False),
-    help="Local: make the mean error small under these shares of people, one number per cell.",
-)  # fmt: skip
-@click.option(
-    "--norm", type=float,
-    help="Local: with --objective average, the exponent of the mean over queries (inf: the worst).",
-)  # fmt: skip
+@local_options
 @click.option(
     "--values-share", type=float, default=0.25, show_default=True,
     help="With open attributes: the share of the budget by which their values are told.",
@@ -104,11 +88,11 @@ def plan(
     target_max: float | None,
     table_targets: tuple[str, ...],
     pure: bool,
-    prior: str | None,
+    local: LocalFlags,
+    people: int | None,
     values_share: float,
     columns: str | None,
     radius: float | None,
-    **local: str | float | None,
 ) -> None:
     """Plan private answers to WORKLOAD (such as prefix:64), or to questions in YAML.
 
@@ -127,43 +111,38 @@ def plan(
       noisewright plan --columns height,weight,age --radius 1 --epsilon 1 -o moments.nw
       noisewright plan conjunctions:200:2 --columns @names.txt --epsilon 1 -o pairs.nw
     """
-    from noisewright.errors import InvalidParameter
     from noisewright.files import check_writable
     from noisewright.planning.targets import Target
-    from noisewright.workload.matrix_files import read_matrix
 
     if output is not None:
         check_writable(output)
-    settled = {"model": question.model == "local" and "local", "strategy": strategy}
-    named = {"mechanism": mechanism != "auto" and mechanism, "target": table_targets}
-    goals = {"target_rmse": target_rmse, "target_max": target_max, "explain": explain}
-    special = {**settled, **named, **goals, "prior": prior, "report": page, **local}
     if asks_rows(question, columns):
-        number = cast("int | None", special.pop("people"))
-        special |= {"queries": question.spec, "schema": question.schema, "unit": question.unit}
-        plan_rows(question, columns, radius, number, special, output, as_json)
+        given = _without_curator(question) | typed(*_OF_CELLS, *_NOT_OF_ROWS, *LOCAL, *TARGETS)
+        refuse_given(given, "does not go with second moments of columns")
+        plan_rows(question, columns, radius, people, output, as_json)
         return
-    if radius is not None:
-        raise InvalidParameter("radius", radius, "goes with --columns", "name the columns")
+    refuse_given({"radius": radius}, "goes with --columns", "name the columns")
     if (schema := open_schema(question)) is not None:
-        plan_open(question, schema, values_share, special, output, as_json)
+        given = _without_curator(question) | typed(*_OF_CELLS, "people", *LOCAL, *TARGETS)
+        remedy = "leave it out, or list the values"
+        refuse_given(given, "does not go with attributes that are open", remedy)
+        plan_open(question, schema, values_share, output, as_json)
         return
+    refuse_given(typed("values_share"), "is for attributes that are open", "see --help")
     if question.model == "local":
-        settings: dict[str, Any] = {k: v for k, v in local.items() if v is not None}
-        if prior is not None:
-            settings["prior"] = _numbers(prior)
-        if strategy is not None:
-            settings["strategy"] = read_matrix(strategy)
-        plan_local(question, mechanism, settings, explain, output, page, as_json)
+        refuse_given(typed(*TARGETS), "is for the central model", "say --people, or --max-error")
+        own = local.options(people)
+        plan_local(question, mechanism, strategy, own, explain, output, page, as_json)
         return
+    refuse_given(typed(*LOCAL), "is for the local model", "add --model local")
     targets = [Target.parse(text) for text in table_targets]
     if target_rmse is not None:
         targets.append(Target("rmse", target_rmse))
     if target_max is not None:
         targets.append(Target("max", target_max))
+    if not targets:
+        refuse_given(typed("pure"), "goes with targets", "say --target-rmse, or a budget")
     with progress("planning"):
-        people = local["people"]
-        assert people is None or isinstance(people, int)
         reasons, binding = _planned(question, mechanism, strategy, targets, pure, people)
     result = reasons.plan
     if output is not None:
@@ -207,7 +186,6 @@ def _planned(
 ) -> tuple[Explanation, str | None]:
     """The plan for a budget, or for targets with the one that decides the budget."""
     from noisewright import api
-    from noisewright.errors import InvalidParameter
     from noisewright.planning.explain import Explanation
     from noisewright.workload.matrix_files import read_matrix
 
@@ -224,17 +202,10 @@ def _planned(
             domain=domain,
             people=people,
         ), None
-    if strategy is not None:
-        raise InvalidParameter(
-            "strategy", strategy, "cannot be combined with targets", "give a budget instead"
-        )
-    if question.epsilon is not None or question.rho is not None:
-        raise InvalidParameter(
-            "target",
-            targets[0].limit,
-            "cannot be combined with a budget",
-            "drop --epsilon and --rho: the budget is what is found",
-        )
+    given = typed("strategy", "people")
+    refuse_given(given, "cannot be combined with targets", "give a budget instead")
+    remedy = "drop it: the budget is what is found"
+    refuse_given(typed("epsilon", "rho"), "cannot be combined with targets", remedy)
     fit = api.plan_for(
         queries,
         targets,
@@ -296,18 +267,3 @@ def _show_rows(plan: CentralPlan) -> None:
     ]
     note = "errors grow with the rows kept, what is left out shrinks; choose without the data"
     print_table("Rows of one person that count", ["rows", "rmse"], rows, note)
-
-
-def _numbers(path: str) -> FloatArray:
-    """The numbers of a text file, separated by commas, blanks or lines."""
-    import numpy as np
-
-    from noisewright.errors import InvalidParameter
-
-    try:
-        words = Path(path).read_text(encoding="utf-8").replace(",", " ").split()
-        return np.array([float(word) for word in words])
-    except ValueError:  # not text, or not numbers
-        raise InvalidParameter(
-            "prior", path, "must be text that holds a number per cell", "write one to a line"
-        ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisewright.cli.options import Question, check_output, check_recorded, refuse_given
+from noisewright.cli.options import Question, check_output, check_recorded
 from noisewright.cli.output import print_json, print_table, progress, significant, tell_earlier
 from noisewright.cli.sources import opened
 from noisewright.cli.spending import Spending, show_dry_run
@@ -36,13 +36,10 @@ def plan_rows(
     columns: str | None,
     radius: float | None,
     people: int | None,
-    ignored: Mapping[str, object],
     output: str | None,
     as_json: bool,
 ) -> None:
     """Plan second moments of columns, or all pairs of binary ones; nothing is read or spent."""
-
-    refuse_given(ignored, "does not go with second moments of columns")
     with progress("planning"):
         plan = _planned(question, columns, radius)
         told = _expected(plan, people)
@@ -136,14 +133,12 @@ def release_rows(
     tables: Sequence[str],
     output: str | None,
     excel: bool,
-    ignored: Mapping[str, object],
     spending: Spending,
     as_json: bool,
 ) -> None:
     """Measure the columns of a table once, and write figures, record and the release itself."""
     from noisewright.planning.release import kept_path
 
-    refuse_given(ignored, "is for answers over cells; this plan measures columns")
     assert output is not None  # without one only counting is explained, which is refused above
     kept = str(kept_path(output))
     spent = check_recorded(output, plan_file, *tables)

@@ -6,14 +6,15 @@ Every family states its own in an entry that stands beside it; `registry` lists 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Self, TypedDict
 
 import numpy.typing as npt
 
-from noisewright.errors import InvalidParameter, TooLarge, unknown_name
+from noisewright.errors import InvalidParameter, TooLarge, refuse_given, unknown_name
 from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.approximate.tails import MaxError
 from noisewright.local.fixedpoint import check_planned
@@ -44,6 +45,21 @@ def default_effort() -> str:
     return os.environ.get(EFFORT_VARIABLE) or "normal"
 
 
+class SearchOptions(TypedDict, total=False):
+    """Fields of `Search`, where they are given by name."""
+
+    effort: str
+    time_limit: float | None
+    seed: int
+    target_ratio: float | None
+    progress: Callable[[Progress], None] | None
+    checkpoint: str | Path | None
+    cache: str | Path | bool
+    objective: str
+    prior: npt.ArrayLike | None
+    norm: float
+
+
 @dataclass(frozen=True)
 class Search:
     """How hard, how long and from which seed to look for a better strategy.
@@ -72,12 +88,30 @@ class Search:
         return [field.name for field in fields(cls)]
 
     @classmethod
-    def of(cls, settings: dict[str, object]) -> Search:
-        """The settings by their names, none of them unknown."""
-        if unknown := sorted(set(settings) - set(cls.names())):
-            known = [*cls.names(), "people", "alpha"]
-            raise unknown_name("argument", unknown[0], "is no setting of a local plan", known)
-        return cls(**settings)  # type: ignore[arg-type]
+    def of(cls, options: Mapping[str, Any], given: Self | None = None) -> Self:
+        """The struct given, or one of these options by their names: none unknown, none twice."""
+        if unknown := sorted(set(options) - set(cls.names())):
+            rule = "is no option of the local model"
+            raise unknown_name("argument", unknown[0], rule, cls.names())
+        if given is None:
+            return cls(**options)
+        if not isinstance(given, cls):
+            name, kind = cls.__name__, type(given).__name__
+            remedy = f"{name}(effort='high'), say"
+            raise InvalidParameter(name.lower(), kind, f"must be a {name}", remedy)
+        refuse_given(options, "stands beside a struct of all options", "say it there")
+        return given
+
+    @property
+    def steering(self) -> dict[str, object]:
+        """What steers a search otherwise than it is steered unless told."""
+        plain = Search()
+        named = {each.name: getattr(self, each.name) for each in fields(Search)}
+        return {
+            name: value
+            for name, value in named.items()
+            if name != "progress" and not _same(value, getattr(plain, name))
+        }
 
     @property
     def own_error(self) -> bool:
@@ -89,6 +123,11 @@ class Search:
             raise InvalidParameter("seed", self.seed, "must be a whole number >= 0")
         if self.time_limit is not None and not self.time_limit > 0:
             raise InvalidParameter("time_limit", self.time_limit, "must be > 0 seconds")
+
+
+def _same(value: object, other: object) -> bool:
+    """Whether two settings are one; an array is never the same as what is no array."""
+    return value is other or (other is not None and value == other)
 
 
 @dataclass(frozen=True, eq=False)

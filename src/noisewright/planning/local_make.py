@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from math import inf
+from typing import Unpack
 
 import numpy.typing as npt
 
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.local.analysis.analysis import check_alpha
-from noisewright.local.approximate.tails import MaxError
 from noisewright.local.choose.candidates import candidates, checked_domain, narrowed
-from noisewright.local.choose.cost import ALPHA, check_people
+from noisewright.local.choose.cost import ALPHA
+from noisewright.local.choose.options import Local, LocalOptions
 from noisewright.local.interruption import keeping_the_best
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress, Search
 from noisewright.local.own_chances import own_mechanism
@@ -31,33 +31,25 @@ def plan_local(
     mechanism: str | LocalMechanism = "auto",
     domain: Domain | None = None,
     *,
-    people: int | None = None,
-    alpha: float | None = None,
-    max_error: float | None = None,
-    beta: float | None = None,
+    local: Local | None = None,
     counter: Counter | None = None,
     strategy: npt.ArrayLike | None = None,
-    **search: object,
+    **options: Unpack[LocalOptions],
 ) -> LocalPlan:
     """The plan of the named mechanism, or of the one with the smallest worst-case variance.
 
-    With a `max_error`, a share of people, it is the one that needs the fewest people for all
-    answers to be within it of the truth, but with probability `beta` (0.05 unless told).
-    `people` and `alpha` are what the plan's summary and forecasts are then about. A `strategy` is
-    one's own matrix of chances, a row per report and a column per value.
+    Options are the fields of `local`, or are given by name: with a `max_error` the plan is the one
+    that needs the fewest people for it. A `strategy` is one's own matrix of chances, a row per
+    report and a column per value.
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
     search for an optimised strategy, which is public and the same for the same seed. With
     `objective="average"`, a `prior` over cells or a `norm` of the queries' errors other than 2 that
     error is made small instead. Ctrl-C ends the search with the best plan and proof so far.
     """
     began = time.perf_counter()
-    settings = Search.of(search)
+    settings = Local.of(options, local)
     if strategy is not None:
         mechanism = own_mechanism(strategy)
-    if people is not None:
-        check_people(people)
-    if alpha is not None:
-        check_alpha(alpha)
     workload = workload if settings.prior is not None else narrowed(workload)
     domain = checked_domain(workload, domain)
     if domain is not None and domain.unit is not None:
@@ -67,7 +59,7 @@ def plan_local(
             "cannot be kept without a curator: every report is about one row",
             "let every person report once, about one row of theirs",
         )
-    goal = _goal(max_error, beta)
+    goal = settings.goal
     # The largest error is that of the answers themselves, whatever weights their tables have.
     asked = workload if goal is None else plain_workload(workload)
     problem = LocalProblem.of(asked, privacy, settings, goal)
@@ -91,8 +83,8 @@ def plan_local(
             for c in others
             if c.analysis is not None
         ),
-        people=people,
-        alpha=alpha,
+        people=settings.people,
+        alpha=settings.alpha,
         counter=counter,
         goal=goal,
         targets=best.targets,
@@ -102,14 +94,6 @@ def plan_local(
     if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (problem.delta or 0.0):
         raise NoisewrightError(f"the plan promises {plan.privacy.text()}, not {privacy.text()}")
     return plan
-
-
-def _goal(max_error: float | None, beta: float | None) -> MaxError | None:
-    if max_error is None:
-        if beta is not None:
-            raise InvalidParameter("beta", beta, "needs a max_error", "say how large it may be")
-        return None
-    return MaxError(max_error) if beta is None else MaxError(max_error, beta)
 
 
 def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, get_args
 import msgspec
 
 from noisewright.domain import Unit
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, refuse_given
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.spend import Spend
 
@@ -122,6 +122,8 @@ def purse_of(ledger: LedgerLike | None, dataset: str | None, again: Again) -> Pu
     if ledger is not None and dataset is not None:
         return Purse(ledger, dataset, again)
     if ledger is None and dataset is None:
+        own = {"again": again != "refuse" and again}
+        refuse_given(own, "needs a ledger, which knows what was released", "give a ledger, or none")
         return None
     missing, given = ("ledger", "dataset") if ledger is None else ("dataset", "ledger")
     raise InvalidParameter(missing, None, f"must be given with a {given}", "give both, or none")

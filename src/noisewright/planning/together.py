@@ -15,7 +15,7 @@ import numpy as np
 from noisewright.central.mechanism import Counts
 from noisewright.display import Shown
 from noisewright.domain import Domain, Unit
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, refuse_given
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import error_norm, plan_central
 from noisewright.planning.counting import Counter, Data, is_histogram
@@ -172,6 +172,9 @@ def plan_together(
         plan_central(workload(query), whole, norm, domain=domain, counter=counter)
         for query in queries
     ]
+    if shares is not None:
+        given = {"importance": importance is not None and list(importance)}
+        refuse_given(given, "does not go with shares, which say who gets how much", "give one")
     weights = _positive("importance", importance or [1.0] * len(alone), len(alone))
     if shares is None:
         top = max(weights)

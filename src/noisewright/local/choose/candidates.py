@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from math import inf
+from typing import Unpack
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, NoisewrightError, unknown_name
+from noisewright.errors import InvalidParameter, NoisewrightError, refuse_given, unknown_name
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.approximate.largest_error import strategy_tails
 from noisewright.local.bounds.trace import LowerBound, even_bound
 from noisewright.local.choose.cost import ALPHA, LocalComparison
+from noisewright.local.choose.options import Local, LocalOptions
 from noisewright.local.histogram.centred import check_cells
-from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress, Search
+from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.registry import MECHANISMS
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
@@ -53,7 +55,11 @@ def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") 
     First is the smallest worst-case variance or, with a goal, the fewest people for it.
     """
     if mechanism != "auto":
-        return [_candidate(_known(mechanism), problem, named=True)]
+        entry = _known(mechanism)
+        if not entry.searches:
+            rule = f"steers a search, and {entry.name} is planned without one"
+            refuse_given(problem.search.steering, rule)
+        return [_candidate(entry, problem, named=True)]
     own, entries = problem.search.own_error, MECHANISMS.values()
     bound = None if own else even_bound(problem.workload, problem.epsilon)
     ranked: list[Candidate] = []
@@ -119,13 +125,18 @@ def compare_local(
     workload: Workload,
     privacy: Privacy,
     domain: Domain | None = None,
-    alpha: float = ALPHA,
-    **search: object,
+    *,
+    local: Local | None = None,
+    **options: Unpack[LocalOptions],
 ) -> list[LocalComparison]:
     """All local mechanisms, fewest people first; those that do not apply come last."""
+    settings = Local.of(options, local)
+    goal = {"max_error": settings.max_error, "people": settings.people}
+    refuse_given(goal, "is for a plan, not for a comparison", "give an alpha, a variance per query")
+    alpha = ALPHA if settings.alpha is None else settings.alpha
     workload = narrowed(workload)
     checked_domain(workload, domain)
-    problem = LocalProblem.of(workload, privacy, Search.of(search))
+    problem = LocalProblem.of(workload, privacy, settings)
     epsilon, bound = problem.epsilon, even_bound(workload, problem.epsilon)
     return [
         LocalComparison(c.mechanism, epsilon, seconds=c.seconds, refusal=c.refusal)

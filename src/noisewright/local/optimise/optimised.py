@@ -99,7 +99,7 @@ def _plan(problem: LocalProblem) -> Strategy:
 
     if problem.cells > LARGEST_VECTOR:
         raise TooLarge(f"{problem.cells:.3g} cells are too many to search")
-    return optimise(problem.workload, problem.epsilon, **vars(problem.search)).strategy
+    return optimise(problem.workload, problem.epsilon, settings=problem.search).strategy
 
 
 ENTRY = LocalMechanism("optimised", "the best strategy that a search finds", _plan, searches=True)

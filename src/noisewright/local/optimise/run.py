@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf, isnan
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.histogram.sets import SubsetSelection
 from noisewright.local.interruption import keeping_the_best
 from noisewright.local.listed import MatrixStrategy
-from noisewright.local.mechanism import Search
+from noisewright.local.mechanism import Search, SearchOptions
 from noisewright.local.optimise.kept import Cache, Checkpoint, default_folder, fingerprint
 from noisewright.local.optimise.optimised import Control, Optimised
 from noisewright.local.optimise.task import LOST, Task
@@ -39,16 +40,17 @@ def optimise(
     *,
     query_weights: npt.ArrayLike | None = None,
     structure: Structure = "auto",
-    **settings: object,
+    settings: Search | None = None,
+    **options: Unpack[SearchOptions],
 ) -> Optimised:
     """Find the strategy with the smallest error on a workload at a privacy budget.
 
-    `settings` are those of `Search`: the error is the worst case over types, the average, or the
-    mean under a prior, or an ℓp mean of the queries' average errors, up to the worst query. Each
-    query's squared error is multiplied by its weight in `query_weights`. The same seed gives the
-    same strategy.
+    `settings` is a `Search`, or its fields are given by name: the error is the worst case over
+    types, the average, or the mean under a prior, or an ℓp mean of the queries' average errors, up
+    to the worst query. Each query's squared error is multiplied by its weight in `query_weights`.
+    The same seed gives the same strategy.
     """
-    chosen = Search.of(settings)
+    chosen = Search.of(options, settings)
     effort = preset(chosen.effort, structure)
     if _norm(chosen) != 2:
         if query_weights is not None:
@@ -156,7 +158,7 @@ def _for_norm(
             quick = replace(quick, time_limit=limit and 2 * limit, effort=chosen.effort)
             weights = min(met, key=lambda one: one[0])[1]
         result = optimise(
-            queries, epsilon, query_weights=weights, structure=structure, **vars(quick)
+            queries, epsilon, query_weights=weights, structure=structure, settings=quick
         )
         variances = np.maximum(result.strategy.query_variances(plain, task.start_prior), 0.0)
         met.append((queries.queries * mean_error(variances, norm / 2), weights, result))
