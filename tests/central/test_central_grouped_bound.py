@@ -111,3 +111,26 @@ def test_small_budgets_are_reached_in_wide_steps() -> None:
     assert one is not None
     assert tenth is not None
     assert 80 * one < tenth < 2 * np.trace(gram) / 0.1**2
+
+
+def test_the_order_of_equal_forms_changes_nothing() -> None:
+    """Mirrored cells have forms that differ in their order and in rounding: so do processors."""
+    gram = workload("ranges:16").gram().dense()
+    plain = grouped_bound(gram, np.ones(16), 1.0)
+    assert plain is not None
+
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        rounded = gram * (1 + 1e-14 * rng.standard_normal(gram.shape))
+        moved = grouped_bound((rounded + rounded.T) / 2, np.ones(16), 1.0)
+        assert moved == pytest.approx(plain, rel=1e-6)
+
+
+def test_each_of_two_numbers_bounds_their_form() -> None:
+    """No program reaches forms that are flat along one direction; one number alone does."""
+    first = np.array([1.0, 0.3])
+    gram = np.outer(first, first) + 1e-6 * np.eye(2)
+    total = grouped_bound(gram, np.ones(2), 1.0)
+    single = 2 * math.exp(-1) / math.expm1(-1) ** 2
+    assert total is not None
+    assert total >= (1 - 1e-6) * single

@@ -18,6 +18,10 @@ For two numbers v is bounded from below by linear programs:
   leave points beyond it as they are, and those cost more anyway. Whatever the solver returns, the
   bound is that least value, computed here.
 - v is superadditive: Q ⪰ Σ c_i Q_i implies v(Q) ≥ Σ c_i v(Q_i): a few programs serve many groups.
+  It is as much for two numbers swapped, and Q ⪯ cQ_i implies v(Q) ≤ c·v(Q_i): so it is known about
+  how much more programs could prove, and they are solved until that is little.
+- With t = Q_12/Q_11 we have Q ⪰ Q_11·(1, t)(1, t)ᵀ, and y_1 + t·y_2 moves by one when a person
+  joins the first cell: v(Q) ≥ Q_11·V, V the least second moment of noise on one number.
 
 Added and removed people only: a replaced one moves two groups.
 """
@@ -37,9 +41,13 @@ Integers = npt.NDArray[np.int64]
 
 _WIDE = 0.75  # least ε of a program: smaller ones are reached in steps of several
 _FINE = 4  # steps of the lattice to one
-_PROGRAMS = 3  # groups for which programs are solved; the others follow from these
+_MOST_PROGRAMS = (
+    12  # groups for which programs are solved, .15 s each; the others follow from these
+)
+_UNPROVED = 5e-3  # share of the whole that more programs might add, at which they end
 _MIXTURES = 33
 _LOST = 2.0**-40  # of sums and products of some hundred numbers of like size
+_ROUNDING = 1e-15  # of a determinant, relative to the numbers that it is the difference of
 _CONDITION = 1e-7  # largest share that rounding of the eigenvectors may take
 
 
@@ -77,19 +85,49 @@ def _alone(epsilon: float) -> float:
 
 
 def _least_of_forms(forms: FloatArray, epsilon: float) -> float:
-    """Σ_B v(Q_B), from programs for some forms and mixtures of their results for the others."""
+    """Σ_B v(Q_B), from programs for some forms and mixtures of their results for the others.
+
+    The next program is for the form of which most is unknown. That does not hang on the order of
+    forms that are equal but for rounding, as any choice by rank would.
+    """
     sizes = np.trace(forms, axis1=1, axis2=2)
     asked = sizes > 1e-12 * sizes.max()  # of the others nothing is asked
-    sizes, shapes = sizes[asked], forms[asked] / sizes[asked][:, None, None]
-    order = np.argsort(shapes[:, 0, 1])
-    picks = order[np.unique(np.linspace(0, len(order) - 1, _PROGRAMS).round().astype(int))]
+    sizes, shapes = sizes[asked], _oriented(forms[asked] / sizes[asked][:, None, None])
+
+    single = _alone(epsilon)
+    proved = single * shapes[:, 0, 0]
+    at_most = np.full(len(shapes), single)  # noise on each number of its own
     known: list[tuple[FloatArray, float]] = []
-    for pick in picks:
-        if not any(np.allclose(shapes[pick], shape, rtol=0, atol=1e-9) for shape, _ in known):
-            known.append((shapes[pick], least_pair(shapes[pick], epsilon)))
-    mixtures, single = _mixtures(known), _alone(epsilon)
-    pairs = zip(sizes, shapes, strict=True)
-    return float(sum(size * _mixed(shape, mixtures, single) for size, shape in pairs))
+    for _ in range(min(_MOST_PROGRAMS, len(shapes))):
+        unknown = sizes * np.maximum(at_most - proved, 0.0)
+        if float(unknown.sum()) <= _UNPROVED * float(sizes @ proved):
+            break
+        pick = int(unknown.argmax())
+        shape = shapes[pick]
+        value = max(least_pair(shape, epsilon), single * float(shape[0, 0]))
+        known += [(shape, value), (shape[::-1, ::-1], value)]
+
+        mixtures = _mixtures(known)
+        proved = np.array([_mixed(each, mixtures, single) for each in shapes])
+        at_most = np.minimum(at_most, value * _largest_ratios(shapes, shape))
+        at_most[pick] = 0.0  # by programs
+    return float(sizes @ proved)
+
+
+def _oriented(shapes: FloatArray) -> FloatArray:
+    """The heavier number of each form first."""
+    swapped = shapes[:, 1, 1] > shapes[:, 0, 0]
+    return np.where(swapped[:, None, None], shapes[:, ::-1, ::-1], shapes)
+
+
+def _largest_ratios(forms: FloatArray, other: FloatArray) -> FloatArray:
+    """The least c with Q ⪯ c times another form, for each form Q."""
+    size = float(_determinant(other))
+    if size <= 0:
+        return np.full(len(forms), np.inf)
+    turned = np.array([[other[1, 1], -other[0, 1]], [-other[1, 0], other[0, 0]]]) / size
+    half = np.einsum("ij,kji->k", turned, forms) / 2
+    return np.asarray(half + np.sqrt(np.maximum(half**2 - _determinant(forms) / size, 0.0)))
 
 
 def _mixtures(known: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatArray]:
@@ -105,20 +143,18 @@ def _mixtures(known: list[tuple[FloatArray, float]]) -> tuple[FloatArray, FloatA
 def _mixed(form: FloatArray, mixtures: tuple[FloatArray, FloatArray], single: float) -> float:
     """The most that mixtures of two known forms prove of another, and what is left over of it."""
     others, least = mixtures
+    alone = single * float(np.diagonal(form).max())
     padded = form + 1e-12 * np.eye(2)
-    size = float(_determinant(padded))
-    if size <= 0:  # of numbers that are told apart by rounding alone
-        return 0.0
-    turned = np.array([[padded[1, 1], -padded[0, 1]], [-padded[1, 0], padded[0, 0]]]) / size
-    half = np.einsum("ij,kji->k", turned, others) / 2
-    widest = half + np.sqrt(np.maximum(half**2 - _determinant(others) / size, 0.0))
-    scale = (1 - 1e-9) / widest
+    if _determinant(padded) <= 0:  # of numbers that are told apart by rounding alone
+        return alone
+    scale = (1 - 1e-9) / _largest_ratios(others, padded)
     rest = form - scale[:, None, None] * others
-    left = _determinant(rest)
-    fits = (rest[:, 0, 0] > 0) & (rest[:, 1, 1] > 0) & (left >= 0)
-    # What is left is not negative: the number that it holds alone must be noisy too.
-    spare = left / np.minimum(rest[:, 0, 0], rest[:, 1, 1]).clip(1e-300)
-    return float(np.where(fits, scale * least + single * spare, 0.0).max())
+    first, second = rest[:, 0, 0], rest[:, 1, 1]
+    rounding = _ROUNDING * float(np.trace(form)) * (first + second)
+    fits = (first > 0) & (second > 0) & (_determinant(rest) >= rounding)
+    # What is left is not negative, so it holds a number that either person moves by one.
+    spare = single * np.maximum(first, second)
+    return max(alone, float(np.where(fits, scale * least + spare, 0.0).max()))
 
 
 def _determinant(forms: FloatArray) -> FloatArray:
