@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.cli import main
-from noisewright.domain import Domain
+from noisewright.domain import Domain, schema
 from noisewright.domain.schema import load_yaml
 from noisewright.errors import InvalidParameter, NoisewrightError, shown
 from noisewright.workload.spec import questions
@@ -257,3 +257,15 @@ def test_drafts_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
     assert "reviewed: " not in "".join(k for k in without.splitlines() if k[:1] != "#")
     with pytest.raises(NoisewrightError, match="draft"):
         Domain.from_yaml(without).require_reviewed()
+
+
+def test_more_attributes_or_values_than_are_read_in_seconds_are_refused(monkeypatch) -> None:
+    """Before they are all read: what is refused at the limit costs what the limit costs."""
+    entry = "  - {name: a, kind: boolean}\n"
+    with pytest.raises(NoisewrightError, match=r"more than 10,000 mappings.*attribute"):
+        Domain.from_yaml("attributes:\n" + 60_000 * entry)
+    assert len(load_yaml("a:\n" + 2_000 * entry)["a"]) == 2_000
+    monkeypatch.setattr(schema, "_MOST_VALUES", 1_000)
+    assert len(load_yaml("[" + "1," * 997 + "1]\n")) == 998
+    with pytest.raises(NoisewrightError, match="more than 1,000 values"):
+        load_yaml("[" + "1," * 1_000 + "1]\n")

@@ -134,7 +134,7 @@ def test_reports_that_never_come_are_set_aside():
         assert not strategy.collector.possible(np.ones_like(every), len(every))
 
 
-@pytest.mark.parametrize("content", ["", "other\nab\n", "report\n"])
+@pytest.mark.parametrize("content", ["", "other\nab\n", "report,report\nab,cd\n", "report\n"])
 def test_files_without_reports_are_refused_or_empty(tmp_path, content):
     path = tmp_path / "r.csv"
     path.write_text(content)

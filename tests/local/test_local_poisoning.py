@@ -173,7 +173,8 @@ def test_margins_are_read_and_checked(tmp_path):
     good = tmp_path / "margins.csv"
     good.write_text("age,people\nold,7\nyoung,3\n")
     assert Margins.read(good, domain) == Margins(("age",), (3.0, 7.0))
-    for text in ("age,people\nold,7\n", "height,people\n1,2\n", "people\n7\n", "age\nold\n"):
+    twice = "age,people,people\nold,7,1\nyoung,3,2\n"
+    for text in ("age,people\nold,7\n", "height,people\n1,2\n", "people\n7\n", "age\nold\n", twice):
         good.write_text(text)
         with pytest.raises(NoisewrightError, match="margins"):
             Margins.read(good, domain)

@@ -1,7 +1,10 @@
 """Tables that break: said in words that quote no cell, before anything is spent."""
 
+import gzip
+import re
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +14,8 @@ from noisewright.domain import Categorical, Domain
 from noisewright.errors import NoisewrightError
 from noisewright.ledger.book import Ledger
 from noisewright.tables.counter import DuckDBCounter
+from noisewright.tables.rows import numeric_rows
+from noisewright.tables.suggest import suggest_schema
 
 SECRET = "Lovelace"
 DOMAIN = Domain([Categorical("name", ["x"], outside="other")])
@@ -74,3 +79,42 @@ def test_an_engine_that_dies_half_way_spends_nothing(tmp_path: Path) -> None:
     with pytest.raises(NoisewrightError, match="connection broke"):
         plan().release(table, counter=Dying(), ledger=ledger, dataset="people")
     assert ledger.account("people").releases == []
+
+
+def twice(folder: Path) -> dict[str, object]:
+    """Tables that have a column twice, in every form that can."""
+    (folder / "t.csv").write_text("name,age,name\nx,1,y\n")
+    (folder / "t.tsv").write_text("name\t age\t name \nx\t1\ty\n")
+    with gzip.open(folder / "t.csv.gz", "wt") as file:
+        file.write("age;name;age\n1;x;2\n")
+    table = pa.table([["x"], [1.0], ["y"]], names=["name", "age", "name"])
+    pq.write_table(table, folder / "t.parquet")
+    frame = pd.DataFrame([["x", 1.0, "y"]], columns=["name", "age", "name"])
+    files = {end: folder / f"t{end}" for end in (".csv", ".tsv", ".csv.gz", ".parquet")}
+    return {**files, "arrow": table, "batch": table.to_batches()[0], "pandas": frame}
+
+
+@pytest.mark.parametrize(
+    "form", [".csv", ".tsv", ".csv.gz", ".parquet", "arrow", "batch", "pandas"]
+)
+def test_a_column_that_is_there_twice_is_refused_and_its_name_unsaid(
+    tmp_path: Path, form: str
+) -> None:
+    """Every way from a table to answers: counting, sums of rows, drafts of schemas."""
+    table = twice(tmp_path)[form]
+    calls = [
+        lambda: plan().release(table),
+        lambda: suggest_schema(table),
+        lambda: list(numeric_rows(table, ["age"])),
+    ]
+    for call in calls:
+        with pytest.raises(NoisewrightError, match=r"columns of one name|different names") as told:
+            call()
+        assert not re.search(r"\bage\b|\bx\b|'name'", str(told.value))
+
+
+def test_columns_without_a_name_are_no_columns_of_one_name(tmp_path: Path) -> None:
+    """Blanks at the end of every line, as spreadsheets leave them."""
+    (tmp_path / "t.csv").write_text("name,Name,,\n1,y,,\n2,z,,\n")
+    rows = numeric_rows(tmp_path / "t.csv", ["name"])
+    assert sum(len(batch) for batch in rows) == 2

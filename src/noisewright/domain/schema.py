@@ -28,6 +28,10 @@ from noisewright.errors import (
 
 _MOST_TEXT = 2**22
 _MOST_LEVELS = 24
+_MOST_MAPPINGS = 10_000
+"""Attributes and questions of one text: as many take two seconds to read, at 25 µs a value."""
+_MOST_VALUES = 250_000
+"""Values of one text, lists and mappings among them: as many take six seconds."""
 _KINDS: dict[str, type[Attribute]] = {
     kind.kind: kind for kind in (Categorical, Numeric, Boolean, Date)
 }
@@ -134,21 +138,23 @@ def _mapping(
 class _Loader(yaml.SafeLoader):
     """YAML 1.2 scalars only, so that NO, on, 01 and 12:30 stay the text that was written.
 
-    A file may come from anybody: it is refused where it is nested deeply or where its aliases stand
-    for more than a file could say, before any of it is built.
+    A file may come from anybody: it is refused where it is nested deeply, holds more than can be
+    read in seconds, or where its aliases stand for more than a file could say, before any of it is
+    built.
     """
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (PyYAML's own design)
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
-        self._level = 0
+        self._level = self._values = self._mappings = 0
         self._extents: dict[int, tuple[int, int]] = {}  # of nodes: characters meant, and levels
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node:
         """Compose a node and measure what it stands for, aliases written out."""
         self._level += 1
         self._check(1, self._level)
+        self._count()
         alias = self.check_event(yaml.AliasEvent)
         node = super().compose_node(parent, index)
         assert node is not None
@@ -160,6 +166,17 @@ class _Loader(yaml.SafeLoader):
         size, depth = self._extents[id(node)]
         self._check(size, self._level + depth)
         return node
+
+    def _count(self) -> None:
+        self._values += 1
+        self._mappings += self.check_event(yaml.MappingStartEvent)
+        if self._mappings > _MOST_MAPPINGS:
+            raise FileFormatError(
+                f"the YAML text has more than {_MOST_MAPPINGS:,} mappings (an attribute is one, "
+                "a question too); keep the attributes that are asked about"
+            )
+        if self._values > _MOST_VALUES:
+            raise FileFormatError(f"the YAML text has more than {_MOST_VALUES:,} values")
 
     def _extent(self, node: yaml.Node) -> tuple[int, int]:
         if isinstance(node, yaml.ScalarNode):

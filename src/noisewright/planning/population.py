@@ -44,8 +44,8 @@ class Margins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         except (pa.ArrowException, OSError):
             raise InvalidParameter("margins", str(path), "cannot be read as CSV") from None
         names = tuple(name for name in domain.names if name in table.column_names)
-        if set(table.column_names) != {*names, _PEOPLE} or not names:
-            rule = f"must have the columns of some attributes, and `{_PEOPLE}`"
+        if sorted(table.column_names) != sorted((*names, _PEOPLE)) or not names:
+            rule = f"must have the columns of some attributes, each once, and `{_PEOPLE}`"
             raise InvalidParameter("margins", table.column_names, rule)
         part = domain.project(names)
         cells = part.encode({name: table.column(name) for name in names})

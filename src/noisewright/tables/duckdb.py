@@ -43,6 +43,9 @@ class Table:
     description: str
     sql: str = ""  # where the relation is a query
 
+    def __post_init__(self) -> None:
+        check_different(self.names, self.description)
+
     @property
     def origin(self) -> str:
         """What stands after FROM where the SQL is shown."""
@@ -154,6 +157,8 @@ def _open_files(
     description = repr(str(paths[0])) + (" and others" if len(paths) > 1 else "")
     patterns = [glob.escape(str(path)) for path in paths]
     if formats == {"parquet"}:
+        for path in paths:
+            check_different(_parquet_names(path), repr(str(path)))
         relation = withheld(
             lambda: connection.sql(
                 "SELECT * FROM read_parquet(?, hive_types_autocast = false)", params=[patterns]
@@ -189,6 +194,15 @@ def _format(path: Path) -> str:
         return "csv"
     known = ", ".join((*_CSV, *_PARQUET))
     raise InvalidParameter("table", path.name, f"must end in one of {known}", "convert or rename")
+
+
+def _parquet_names(path: Path) -> list[str]:
+    """The names that a file's footer lists: DuckDB would call the second of two another."""
+    from pyarrow.parquet import read_schema
+
+    return withheld(
+        lambda: read_schema(path).names, (pa.ArrowException, OSError), unreadable(repr(str(path)))
+    )
 
 
 def _header(path: Path, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
@@ -275,6 +289,19 @@ def _from_arrow(
     error = DomainError("the table has a column of a type that cannot be read; convert it to text")
     relation = withheld(lambda: connection.from_arrow(renamed), duckdb.Error, error)
     return Table(relation, names, "the table")
+
+
+def check_different(names: Sequence[str], description: str) -> None:
+    """Refuse a table of which two columns share a name: nobody could say which one is meant.
+
+    Columns without a name, as blanks at the end of lines make them, cannot be asked for.
+    """
+    # Without a header the "names" are a person's values: none is repeated here.
+    named = [name for name in names if name]
+    if len(set(named)) < len(named):
+        raise FileFormatError(
+            f"{description} has several columns of one name; rename them, or remove all but one"
+        )
 
 
 def unreadable(description: str) -> FileFormatError:

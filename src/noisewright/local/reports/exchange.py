@@ -122,6 +122,8 @@ def _column(table: Any) -> Any:
 def _require(names: list[str], where: str) -> None:
     if COLUMN not in names:
         raise FileFormatError(f"{where} has no column `{COLUMN}`; name the column of reports so")
+    if names.count(COLUMN) > 1:
+        raise FileFormatError(f"{where} has several columns `{COLUMN}`; remove all but one")
 
 
 def _from_column(column: Any, length: int) -> Iterator[pa.Array]:
