@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from noisewright.planning.pairs import PairsPlan
     from noisewright.planning.spending import Again, LedgerLike
     from noisewright.planning.values import ValuePlan
+    from noisewright.workload.measures import Missing
 
 
 @overload
@@ -229,14 +230,17 @@ def plan_sums(
     domain: Domain,
     *,
     unit: float = 1.0,
+    missing: Missing = "left-out",
 ) -> CentralPlan:
     """Plan counts, sums and means of the numeric attribute `value` for tables of groups.
 
     `by` lists the tables, each a list of attributes (an empty one is everybody together). Values
-    are clipped to the attribute's bounds and rounded to whole multiples of `unit`.
+    are clipped to the attribute's bounds and rounded to whole multiples of `unit`. Means are of
+    those who have a value; with `missing="zero"` of all, whoever has none counting as zero.
     """
     _warn(privacy)
-    return sums.plan_sums(value, by, privacy, domain, unit=unit, counter=_counter())
+    counter = _counter()
+    return sums.plan_sums(value, by, privacy, domain, unit=unit, missing=missing, counter=counter)
 
 
 def plan_covariance(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from noisewright.planning.spending import Again, LedgerLike
 
 Bounds = tuple[float, float]
+NoValue = Literal["other", "error", "zero"]
 _FINENESS = 10_000  # units of a number between its bounds, unless told
 
 
@@ -71,9 +72,9 @@ class TableQuestions(Shown):
         *,
         bounds: Bounds | None = None,
         unit: float | None = None,
-        missing: Literal["other", "error"] = "error",
+        missing: NoValue = "error",
     ) -> TableQuestions:
-        """Sums of a number within its `bounds`."""
+        """Sums of a number within its `bounds`; `unit` and `missing` as in `mean`."""
         return self._of_number("sum", name, bounds, unit, missing)
 
     def mean(
@@ -82,12 +83,13 @@ class TableQuestions(Shown):
         *,
         bounds: Bounds | None = None,
         unit: float | None = None,
-        missing: Literal["other", "error"] = "error",
+        missing: NoValue = "error",
     ) -> TableQuestions:
         """Means of a number within its `bounds` (values are clipped to them).
 
-        `unit` is what values are rounded to; `missing="other"` counts people without a value, who
-        otherwise refuse the table.
+        `unit` is what values are rounded to. People without a value refuse the table;
+        `missing="other"` leaves them out, so that the mean is of those who have one, and
+        `missing="zero"` takes them for people with zero.
         """
         return self._of_number("mean", name, bounds, unit, missing)
 
@@ -97,9 +99,9 @@ class TableQuestions(Shown):
         *,
         bounds: Bounds | None = None,
         unit: float | None = None,
-        missing: Literal["other", "error"] = "error",
+        missing: NoValue = "error",
     ) -> TableQuestions:
-        """Variances of a number within its `bounds`."""
+        """Variances of a number within its `bounds`; `unit` and `missing` as in `mean`."""
         return self._of_number("variance", name, bounds, unit, missing)
 
     def quantiles(
@@ -242,16 +244,17 @@ class TableQuestions(Shown):
         name: str,
         bounds: Bounds | None,
         unit: float | None,
-        missing: Literal["other", "error"],
+        missing: NoValue,
     ) -> TableQuestions:
-        declared = self._declaring(name, bounds, 1, missing)
+        declared = self._declaring(name, bounds, 1, "other" if missing == "zero" else missing)
         attribute = declared._known(name)
         if not isinstance(attribute, Numeric):
             raise InvalidParameter(kind, name, "must be a numeric attribute", "give bounds=(…, …)")
         if attribute.lower is None or attribute.upper is None:
             raise InvalidParameter(kind, name, "has no bounds", "give bounds=(lower, upper)")
         step = _unit(attribute.upper - attribute.lower) if unit is None else float(unit)
-        return declared._asking({kind: name, "unit": step})
+        said = {"missing": missing} if missing == "zero" else {}
+        return declared._asking({kind: name, "unit": step, **said})
 
     def _declaring(
         self, name: str, bounds: Bounds | None, bins: int, missing: Literal["other", "error"]

@@ -121,7 +121,7 @@ def test_sums_are_exact_in_whole_units(tmp_path: Path, monkeypatch) -> None:
         units = np.rint(frame["income"].clip(-10, 90.5) / 0.01).where(kept, 0).astype(np.int64)
         for source in (frame, tmp_path / "table.csv"):
             subsets: list[tuple[str, ...]] = [(), ("sex",)]
-            income_units = summed(income, 0.01)
+            income_units = summed(income, 0.01, "zero")
             wanted = [(subset, m) for m in (COUNT, income_units) for subset in subsets]
             *counts, total, by_sex = DuckDBCounter().tables(source, domain, wanted)
             counted = DuckDBCounter().marginals(source, domain, subsets)

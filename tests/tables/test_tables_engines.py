@@ -22,7 +22,14 @@ from noisewright.ledger.book import Ledger
 from noisewright.tables.engines import engine_of
 from noisewright.tables.postgres import Address, PostgresCounter
 from noisewright.tables.spark import SparkCounter
-from noisewright.workload.measures import COUNT, CentredSquares, WeightedSum, Weights
+from noisewright.workload.measures import (
+    COUNT,
+    CentredSquares,
+    Respondents,
+    WeightedRespondents,
+    WeightedSum,
+    Weights,
+)
 from noisewright.workload.spec import summed
 
 SECRET = "Ada Lovelace"
@@ -120,7 +127,7 @@ def check_sums(engine: Any) -> None:
     table = people(seed=2)
     domain = Domain([REAL, DOMAIN["truth"]])
     codes = encoded(table, domain)
-    total = summed(REAL, 0.5)
+    total = summed(REAL, 0.5, "zero")
     bounded = Numeric("real", REAL.edges, outside="clip", missing="error", lower=0, upper=3)
     units = REAL.units(table["real"], 0.5)
     weights = np.clip(total.content(units), -total.reach, total.reach)
@@ -139,6 +146,29 @@ def check_sums(engine: Any) -> None:
     own = np.clip(REAL.units(table["real"], 0.25), 0, 5)
     centred = np.clip(total.content(units), -total.reach, total.reach)
     assert [result.tolist() for result in results] == [[own.sum()], [(own * centred).sum()]]
+
+
+def check_those_who_have_a_value(engine: Any) -> None:
+    """Row by row: who has no value of a number, or one outside, is in no sum and no number."""
+    table = people(seed=4)
+    domain = Domain([REAL, DOMAIN["truth"]])
+    codes, units = encoded(table, domain), REAL.units(table["real"], 0.5)
+    held = codes["real"] < len(REAL.declared_labels)
+    assert 0 < held.sum() < len(held)
+    holds, total, weights = Respondents("real"), summed(REAL, 0.5), Weights("real", 0.25, 5)
+    own = np.clip(REAL.units(table["real"], 0.25), 0, 5)
+    squares = 2 * total.content(units) ** 2 - total.reach**2
+    expected = {
+        holds: held.astype(int),
+        total: held * total.content(units),
+        CentredSquares(total): held * squares,
+        WeightedRespondents(weights, holds): held * own,
+        WeightedSum(weights, total): held * own * total.content(units),
+    }
+    wanted = [(("truth",), measure) for measure in expected]
+    results = engine.counter.tables(engine.put(table), domain, wanted)
+    for (subset, measure), result in zip(wanted, results, strict=True):
+        assert result.tolist() == tabulated(codes, domain, subset, expected[measure]), measure
 
 
 def kept_rows(table: pa.Table, domain: Domain, names: tuple[str, ...], column: str) -> list[int]:
@@ -328,7 +358,8 @@ def check_plans(engine: Any) -> None:
 
 
 SUITE: list[Callable[[Any], None]] = [
-    check_cells, check_sums, check_people_with_many_rows, check_rows_in_groups, check_one_person,
+    check_cells, check_sums, check_those_who_have_a_value, check_people_with_many_rows,
+    check_rows_in_groups, check_one_person,
     check_rows_of_people, check_people_in_periods,
     check_cells_of_rows, check_refusals, check_plans,
 ]  # fmt: skip

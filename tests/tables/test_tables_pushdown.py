@@ -3,7 +3,7 @@
 import datetime as dt
 import itertools
 import math
-from typing import Any
+from typing import Any, get_args
 
 import duckdb
 import numpy as np
@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
 from noisewright.errors import DomainError
-from noisewright.tables.counter import DuckDBCounter, _typed
+from noisewright.tables.counter import DuckDBCounter, _content, _typed
 from noisewright.tables.covers import MOST_CELLS, covers_of, marginal, smallest_cover
 from noisewright.tables.duckdb import connect, open_table
 from noisewright.tables.duckdb_dialect import DuckDBDialect
-from noisewright.tables.expressions import cell, content, reached
-from noisewright.workload.measures import CentredSquares
+from noisewright.tables.expressions import cell, content
+from noisewright.tables.request import Request
+from noisewright.workload.measures import CentredSquares, Missing, OfColumn, Respondents
 from noisewright.workload.spec import summed
 
 EDGES: dict[str, list[float]] = {
@@ -127,12 +128,33 @@ def test_contents_of_sums_and_squares(edges: str) -> None:
             attribute = Numeric(
                 "a", EDGES[edges], lower=-3.5, upper=90, outside=outside, missing=missing
             )
-            total = summed(attribute, 0.25)
+            zero, left_out = (summed(attribute, 0.25, m) for m in get_args(Missing)[::-1])
+            squares = CentredSquares(zero), CentredSquares(left_out)
             table = open_table(CONNECTION, pa.table({"a": values}), {"a": "number"})
             read = table.relation.project(f"{_typed(table, attribute)} AS c").to_arrow_table()["c"]
-            for measure in (total, *([CentredSquares(total)] if not total.missing else [])):
-                expected = reached(measure, attribute.units(read, measure.unit)).tolist()
+            for measure in (zero, left_out, *squares, Respondents("a")):
+                expected = [by_hand(attribute, measure, value) for value in read.to_pylist()]
+                assert (
+                    _content(Request(Domain([attribute]), []), measure, read).tolist() == expected
+                )
                 assert in_sql(attribute, values, of=measure) == expected
+
+
+def by_hand(attribute: Numeric, measure: OfColumn, value: float | None) -> int:
+    """What a person adds, from the definition."""
+    outside = value is not None and not attribute.edges[0] <= value <= attribute.edges[-1]
+    held = (
+        value is not None and not math.isnan(value) and (attribute.outside == "clip" or not outside)
+    )
+    if isinstance(measure, Respondents):
+        return int(held)
+    number = measure.number if isinstance(measure, CentredSquares) else measure
+    if not held and number.missing == "left-out":
+        return 0
+    units = round(min(max(value, -3.5), 90) / number.unit) if held else 0
+    centred = 2 * units - (number.low + number.high)
+    squared = 2 * centred**2 - number.reach**2
+    return squared if isinstance(measure, CentredSquares) else centred
 
 
 CODES = [[0, 1, 2, 3], [3, 4, 5], [0, 1, -7, 2**40], [5, 4, 3], [7]]

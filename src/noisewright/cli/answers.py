@@ -36,6 +36,7 @@ from noisewright.stages import stage
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.release import Release
+    from noisewright.workload.measures import Missing
 
 
 _AFTER = ("non_negative", "integer", "suppress", "levels", "synthetic", "declared")
@@ -207,6 +208,10 @@ def _write_quantiles(released: Release, levels: tuple[float, ...], path: str) ->
 @click.option("--value", required=True, help="The numeric attribute to sum.")
 @click.option("--by", multiple=True, help="A table of groups, as in region,sex; may be repeated.")
 @click.option("--unit", type=float, default=1.0, show_default=True, help="Values are multiples.")
+@click.option(
+    "--missing", type=click.Choice(["left-out", "zero"]), default="left-out", show_default=True,
+    help="People without a value: in no mean, or zero.",
+)  # fmt: skip
 @budget_options
 @click.option("-o", "--output", type=FILE, help="Answers (with TABLE).")
 @spending_options
@@ -219,6 +224,7 @@ def sums(
     value: str,
     by: tuple[str, ...],
     unit: float,
+    missing: Missing,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -244,7 +250,8 @@ def sums(
     privacy = budget.privacy
     groups = [[name.strip() for name in names.split(",") if name.strip()] for names in by] or [[]]
     with progress("planning"):
-        plan = nw.plan_sums(value, groups, privacy, nw.Domain.from_yaml(schema), unit=unit)
+        domain = nw.Domain.from_yaml(schema)
+        plan = nw.plan_sums(value, groups, privacy, domain, unit=unit, missing=missing)
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return

@@ -175,13 +175,21 @@ class Numeric(Ordered):
     def units(self, values: Values, unit: float) -> Codes:
         """Return every value clipped to `lower`..`upper` and rounded to whole units.
 
-        Values that `encode` puts into the `other` cell add nothing; rules are those of `encode`.
+        Values that `encode` puts into the `other` cell are none; rules are those of `encode`.
         Whole units make sums exact, and what one person can add is `largest_units`.
         """
         self.largest_units(unit)
-        inside = self.encode(values) < len(self.declared_labels)
+        return self.held_units(values, unit)[0]
+
+    def holds(self, values: Values) -> npt.NDArray[np.bool_]:
+        """Who has a value, that is, one outside the `other` cell."""
+        return np.asarray(self.encode(values) < len(self.declared_labels))
+
+    def held_units(self, values: Values, unit: float) -> tuple[Codes, npt.NDArray[np.bool_]]:
+        """The same, zero for whoever has no value, and who has one."""
+        held = self.holds(values)
         numbers = np.clip(np.nan_to_num(self._numbers(values)), self.lower, self.upper)
-        return np.where(inside, np.rint(numbers / unit), 0).astype(np.int64)
+        return np.where(held, np.rint(numbers / unit), 0).astype(np.int64), held
 
     @property
     def storage(self) -> Storage:

@@ -29,6 +29,8 @@ from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import row_budget
 from noisewright.privacy.contribution import Contribution
 from noisewright.workload.base import Array
+from noisewright.workload.measures import CentredSum, Count
+from noisewright.workload.spec import Questions
 from noisewright.workload.stored import decode_workload, encode_workload
 
 StoredCentral = (
@@ -97,6 +99,8 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
         if bounds.grouped:
             method = method.at(row_budget(privacy, bounds.contribution(method)))
             _ = method.spend  # refuses budgets for which no noise can be drawn
+        if isinstance(workload, Questions) and _counts_missing(method):
+            workload = workload.reading("zero")
         proposal = Proposal(
             method,
             self.value,
@@ -115,6 +119,22 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             self.seconds,
             promise=None if bounds.rows == 1 else privacy,
         )
+
+
+def _counts_missing(method: Mechanism) -> bool:
+    """Whether sums take every missing value for zero.
+
+    Files written before a mean was of those who have a value sum so without a word in the
+    questions. They keep that meaning, and their records say so.
+    """
+    sums = {
+        factor.missing
+        for table in method.tables
+        if not isinstance(table.measure, Count)
+        for factor in table.measure.factors
+        if isinstance(factor, CentredSum)
+    }
+    return True in sums and "left-out" not in sums
 
 
 class TogetherFile(Kept, frozen=True, tag="plans"):

@@ -22,7 +22,7 @@ from noisewright.planning.counting import Counter
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import least_error_shares, splittable
 from noisewright.workload import Workload
-from noisewright.workload.measures import COUNT, Count, Measure
+from noisewright.workload.measures import COUNT, Count, Measure, Missing
 from noisewright.workload.relative_weights import weighted_needs
 from noisewright.workload.spec import Questions
 
@@ -103,17 +103,22 @@ def plan_sums(
     domain: Domain,
     *,
     unit: float = 1.0,
+    missing: Missing = "left-out",
     counter: Counter | None = None,
 ) -> CentralPlan:
     """Plan counts, sums and means of the numeric attribute `value` for tables of groups.
 
     `by` lists the tables, each a list of attributes (an empty one is everybody together). Values
-    are clipped to the attribute's bounds and rounded to whole multiples of `unit`.
+    are clipped to the attribute's bounds and rounded to whole multiples of `unit`. Means are of
+    those who have a value; with `missing="zero"` of all, whoever has none counting as zero.
     """
+    said = {} if missing == "left-out" else {"missing": missing}
     queries: list[dict[str, object]] = []
     for names in by:
         groups = list(names)
         queries.append({"marginal": groups} if groups else {"total": True})
-        queries += [{kind: value, "by": groups, "unit": float(unit)} for kind in ("sum", "mean")]
+        queries += [
+            {kind: value, "by": groups, "unit": float(unit), **said} for kind in ("sum", "mean")
+        ]
     questions = Workload.from_spec({"queries": queries}, domain)
     return plan_central(questions, privacy, domain=domain, counter=counter)

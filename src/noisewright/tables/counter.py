@@ -32,7 +32,7 @@ from noisewright.tables.expressions import cell, reached
 from noisewright.tables.held_values import HeldRows, HeldValues
 from noisewright.tables.request import Request, Stage, nested, unit_storages, wrong_column
 from noisewright.tables.sql_counter import Totals, zeros
-from noisewright.workload.measures import COUNT, Count, Measure, OfNumber
+from noisewright.workload.measures import COUNT, Count, Measure, OfColumn, OfNumber, Respondents
 
 Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.integer[Any]]
@@ -251,13 +251,20 @@ def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
             cells = [own.astype(np.int64) for own in cells]
         rows = {f"a{i}": own for i, own in enumerate(cells)}
         for i, m in enumerate(request.measures):
-            contents = [
-                reached(f, request.number(f).units(columns[f.attribute], f.unit)) for f in m.factors
-            ]
+            contents = [_content(request, f, columns[f.attribute]) for f in m.factors]
             rows[f"m{i}"] = np.prod(contents, axis=0)
         if request.unit is not None:
             rows["p"] = batch.columns[-1]
         yield pa.RecordBatch.from_pydict(rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)})
+
+
+def _content(request: Request, measure: OfColumn, column: pa.Array) -> Counts:
+    """What every person adds to a sum, from their value."""
+    attribute = request.number(measure)
+    if isinstance(measure, Respondents):
+        held = attribute.holds(column)
+        return reached(measure, held.astype(np.int64), held)
+    return reached(measure, *attribute.held_units(column, measure.unit))
 
 
 def _joined(request: Request, batch: pa.RecordBatch) -> Batch:

@@ -24,7 +24,13 @@ from noisewright.domain import Attribute, Boolean, Categorical, Date, Numeric
 from noisewright.domain.attribute import Storage
 from noisewright.domain.ordered import Ordered
 from noisewright.domain.unit import PeriodName
-from noisewright.workload.measures import CentredSquares, OfColumn, Weights
+from noisewright.workload.measures import (
+    CentredSquares,
+    CentredSum,
+    OfColumn,
+    Respondents,
+    Weights,
+)
 
 Integers = npt.NDArray[np.int64]
 
@@ -357,27 +363,37 @@ def period_number(per: PeriodName, day: str, dialect: Dialect) -> str:
 
 def content(attribute: Numeric, typed: Typed, measure: OfColumn, dialect: Dialect) -> str:
     """What a person adds to a sum, as `measure.content` of `Numeric.units`; NULL where refused."""
-    attribute.largest_units(measure.unit)  # refuses what has no bounds
-    assert attribute.lower is not None
-    assert attribute.upper is not None
     typed = _on_line(attribute, typed, dialect)
-    bounds = attribute.lower, attribute.upper, measure.unit
-    low, high, unit = (number(dialect, value) for value in bounds)
-    clipped = f"least(greatest(CAST({typed.sql} AS {dialect.double}), {low}), {high})"
-    own = _centred(dialect.whole(dialect.round_even(f"{clipped} / {unit}")), measure)
-    nothing = str(reached(measure, np.zeros(1, dtype=np.int64))[0])
+    own = "1" if isinstance(measure, Respondents) else _summand(attribute, typed, measure, dialect)
+    nobody = np.zeros(1, dtype=np.int64)
+    nothing = str(reached(measure, nobody, nobody > 0)[0])
     inside, missing = _inside(attribute, typed, dialect), is_missing(typed, dialect)
     absent = nothing if attribute.missing == "other" else "NULL"
     rest = {"clip": own, "other": nothing, "error": "NULL"}[attribute.outside]
     return f"CASE WHEN {inside} THEN {own} WHEN {missing} THEN {absent} ELSE {rest} END"
 
 
-def reached(measure: OfColumn, units: Integers) -> Integers:
-    """What people with these values add: never more than the noise is for, whatever the schema."""
-    return np.asarray(np.clip(measure.content(units), -measure.reach, measure.reach))
+def _summand(
+    attribute: Numeric, typed: Typed, measure: CentredSum | CentredSquares | Weights,
+    dialect: Dialect,
+) -> str:  # fmt: skip
+    """What a value adds, in whole units between the bounds."""
+    attribute.largest_units(measure.unit)  # refuses what has no bounds
+    assert attribute.lower is not None
+    assert attribute.upper is not None
+    bounds = attribute.lower, attribute.upper, measure.unit
+    low, high, unit = (number(dialect, value) for value in bounds)
+    clipped = f"least(greatest(CAST({typed.sql} AS {dialect.double}), {low}), {high})"
+    return _centred(dialect.whole(dialect.round_even(f"{clipped} / {unit}")), measure)
 
 
-def _centred(units: str, measure: OfColumn) -> str:
+def reached(measure: OfColumn, units: Integers, held: npt.NDArray[np.bool_]) -> Integers:
+    """What people add, `held` telling who has a value: never more than the noise is for."""
+    added = np.where(held, measure.content(units), measure.nothing)
+    return np.asarray(np.clip(added, -measure.reach, measure.reach))
+
+
+def _centred(units: str, measure: CentredSum | CentredSquares | Weights) -> str:
     if isinstance(measure, Weights):
         return f"least(greatest({units}, 0), {measure.cap})"
     number_of = measure.number if isinstance(measure, CentredSquares) else measure

@@ -26,7 +26,7 @@ from noisewright.tables.expressions import (
     is_missing,
     period_number,
 )
-from noisewright.workload.measures import Count, Measure, OfColumn, OfNumber
+from noisewright.workload.measures import Count, Measure, OfColumn, OfNumber, Respondents
 
 Integers = npt.NDArray[np.int64]
 Wanted = Sequence[tuple[Names, Measure]]
@@ -85,7 +85,8 @@ class Request:
         attribute = self.domain[measure.attribute]
         if not isinstance(attribute, Numeric):
             raise InvalidParameter("value", measure.attribute, "must be a numeric attribute")
-        attribute.largest_units(measure.unit)
+        if not isinstance(measure, Respondents):
+            attribute.largest_units(measure.unit)
         return attribute
 
     @cached_property

@@ -3,11 +3,14 @@
 Sums are taken in whole units and centred, Σ(2v − (low + high)), so that one person moves a cell by
 at most the width of the bounds, whichever value they hold. Survey weights are added up as they are:
 they are never negative, and one person moves a cell by at most their cap.
+
+Where people may lack a value, a mean is of those who have one: they alone are in the sum and in the
+number beside it (`Respondents`), and whoever lacks it moves neither.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -18,6 +21,9 @@ from noisewright.workload.tensor import Array
 
 Integers = npt.NDArray[np.int64]
 
+
+Missing = Literal["left-out", "zero"]
+"""What is made of people without a value: they are in no sum and no count, or their value is 0."""
 
 _LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
 _LARGEST_PRODUCT = 2**32  # of a weight and a number, likewise
@@ -36,6 +42,11 @@ class _Measure(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
         """Measures of one column each, whose contents are multiplied."""
         return (self,)
 
+    @property
+    def nothing(self) -> int:
+        """What a person without a value adds."""
+        return 0
+
 
 class Count(_Measure, frozen=True, tag="count"):
     """One per person."""
@@ -51,17 +62,59 @@ class Count(_Measure, frozen=True, tag="count"):
         return 1
 
 
+class Respondents(_Measure, frozen=True, tag="respondents"):
+    """One per person who has a value of an attribute.
+
+    Someone who is replaced may gain or lose a value, so that even their total is protected. One
+    row x of zeros and ones over the cells, at most one of them one, becomes another: a strategy
+    with columns c moves by 0, ±c_i or c_i - c_j, as it does for weights with a cap of one.
+    """
+
+    attribute: str
+
+    @property
+    def unit(self) -> float:
+        """People count whole."""
+        return 1.0
+
+    @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        return f"numbers of people with a value of {self.attribute}"
+
+    @property
+    def signed(self) -> bool:
+        return False
+
+    @property
+    def reach(self) -> int:
+        """The most one person can add to a cell."""
+        return 1
+
+    def least_change(self, replaced: bool) -> int:
+        """How far two neighbours can surely move one cell."""
+        return 1
+
+    def content(self, units: Array) -> Array:
+        """What people with these values add, each."""
+        return np.ones_like(units)
+
+
 class CentredSum(_Measure, frozen=True, tag="sum"):
     """Twice the value of an attribute in whole `unit`s, less the sum of its bounds `low`, `high`.
 
-    `missing` says whether people may have no value, which then counts as zero units.
+    `missing` says whether people may have no value: False where nobody lacks it, True where it then
+    counts as zero units, "left-out" where they add nothing. The centred value of whoever has one
+    lies within ±(high - low), and both ends are reached; left out it is 0, between them. So one
+    person who comes, goes or loses a value moves a cell by `reach` at most, and one whose value
+    changes from end to end by twice that: exactly what is claimed of a number that nobody lacks.
     """
 
     attribute: str
     unit: float
     low: int
     high: int
-    missing: bool = False
+    missing: bool | Literal["left-out"] = False
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.unit) and self.unit > 0):
@@ -80,12 +133,16 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
     @property
     def reach(self) -> int:
         """The most one person can add to a cell, either way."""
-        middle = abs(self.low + self.high) if self.missing else 0
+        middle = abs(self.low + self.high) if self.missing is True else 0
         return max(self.high - self.low, middle, 1)
 
     def least_change(self, replaced: bool) -> int:
         """How far two neighbours can surely move one cell."""
         return max(2 * (self.high - self.low), self.reach) if replaced else self.reach
+
+    @property
+    def nothing(self) -> int:
+        return 0 if self.missing == "left-out" else -(self.low + self.high)
 
     def content(self, units: Array) -> Array:
         """What people with these values add, each."""
@@ -102,13 +159,9 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
     number: CentredSum
 
     def __post_init__(self) -> None:
-        if self.number.reach > _LARGEST_ROOT or self.number.missing:
-            raise InvalidParameter(
-                "unit",
-                self.number.unit,
-                f"must make at most {_LARGEST_ROOT} units of the width, of a number nobody lacks",
-                "choose it larger, or declare what a missing value stands for",
-            )
+        if self.number.reach > _LARGEST_ROOT:
+            rule = f"must make at most {_LARGEST_ROOT} units of the width"
+            raise InvalidParameter("unit", self.number.unit, rule, "choose it larger")
 
     @property
     def words(self) -> str:
@@ -133,6 +186,11 @@ class CentredSquares(_Measure, frozen=True, tag="squares"):
     def least_change(self, replaced: bool) -> int:
         """How far two neighbours can surely move one cell."""
         return 2 * self.reach - 2 if replaced and self.reach > 1 else self.reach
+
+    @property
+    def nothing(self) -> int:
+        left_out = self.number.missing == "left-out"
+        return 0 if left_out else 2 * self.number.nothing**2 - self.reach
 
     def content(self, units: Array) -> Array:
         """What people with these values add, each."""
@@ -175,6 +233,45 @@ class Weights(_Measure, frozen=True, tag="weights"):
     def content(self, units: Array) -> Array:
         """What people with these weights add, each."""
         return np.clip(units, 0, self.cap)
+
+
+class WeightedRespondents(_Measure, frozen=True, tag="weighted-respondents"):
+    """The weight of a person who has a value of an attribute."""
+
+    weight: Weights
+    holds: Respondents
+
+    @property
+    def factors(self) -> tuple[Weights, Respondents]:
+        return self.weight, self.holds
+
+    @property
+    def words(self) -> str:
+        """What is added up, in words."""
+        return f"{self.weight.words}, of people with a value of {self.holds.attribute}"
+
+    @property
+    def attribute(self) -> str:
+        """Whose values are asked for."""
+        return self.holds.attribute
+
+    @property
+    def unit(self) -> float:
+        """What weights are whole multiples of."""
+        return self.weight.unit
+
+    @property
+    def signed(self) -> bool:
+        return False
+
+    @property
+    def reach(self) -> int:
+        """The most one person can add to a cell."""
+        return self.weight.cap
+
+    def least_change(self, replaced: bool) -> int:
+        """How far two neighbours can surely move one cell."""
+        return self.weight.cap
 
 
 class WeightedSum(_Measure, frozen=True, tag="weighted-sum"):
@@ -222,7 +319,7 @@ class WeightedSum(_Measure, frozen=True, tag="weighted-sum"):
         return self.weight.cap * self.number.least_change(replaced)
 
 
-OfColumn = CentredSum | CentredSquares | Weights
-OfNumber = OfColumn | WeightedSum
+OfColumn = CentredSum | CentredSquares | Respondents | Weights
+OfNumber = OfColumn | WeightedRespondents | WeightedSum
 Measure = Count | OfNumber
 COUNT = Count()

@@ -9,7 +9,16 @@ from math import sqrt
 import numpy as np
 
 from noisewright.workload.base import FloatArray
-from noisewright.workload.measures import CentredSquares, CentredSum, WeightedSum, Weights
+from noisewright.workload.measures import (
+    COUNT,
+    CentredSquares,
+    CentredSum,
+    Measure,
+    Respondents,
+    WeightedRespondents,
+    WeightedSum,
+    Weights,
+)
 from noisewright.workload.statistics import Column, Ends, Noisy, Statistic, Widths, weighted_name
 from noisewright.workload.structure import Term
 
@@ -19,15 +28,25 @@ CLEAR = 4
 
 @dataclass(frozen=True, eq=False)
 class _OfNumber(Statistic):
-    """A statistic of a bounded number, by group: from people and from centred sums."""
+    """A statistic of a bounded number, by group: from people and from centred sums.
+
+    People without a value are in neither, unless `missing: zero` was asked for.
+    """
 
     measure: CentredSum | None = None
     survey: Weights | None = None
 
     @property
     def people(self) -> Term:
-        """Numbers of people, or of their weights."""
-        return self.table if self.survey is None else replace(self.table, measure=self.survey)
+        """Numbers of the people whose values are summed, or of their weights."""
+        return replace(self.table, measure=self._counted)
+
+    @property
+    def _counted(self) -> Measure:
+        if self.number.missing != "left-out":
+            return COUNT if self.survey is None else self.survey
+        holds = Respondents(self.number.attribute)
+        return holds if self.survey is None else WeightedRespondents(self.survey, holds)
 
     @property
     def summed(self) -> CentredSum | WeightedSum:
@@ -57,6 +76,9 @@ class _OfNumber(Statistic):
         return self.weight / self.people.measure.reach, self.weight / self.summed.reach
 
 
+_COUNTED_AS_ZERO = "whoever lacks a value counts as one person with zero"
+
+
 class Sums(_OfNumber):
     """Sums of a number, whoever lacks it adding nothing."""
 
@@ -82,7 +104,7 @@ class Sums(_OfNumber):
 
 
 class Means(_OfNumber):
-    """Sum over count, whoever lacks a value adding nothing to the sum.
+    """Sum over count, both of those who have a value.
 
     A ratio to a count that noise may have made says nothing, and its expectation is far off: a mean
     is stated only where the count is at least four times its own half-width. Intervals are stated
@@ -91,11 +113,19 @@ class Means(_OfNumber):
     """
 
     kind = "mean"
-    note = (
-        "sum over count, whoever lacks a value adding nothing to the sum; left out where the noisy "
-        "count is below four times its own half-width; intervals are given for every group and "
-        "hold for each group of at least one person, though not given that its mean is stated"
-    )
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        who = {
+            False: "sum over count",
+            True: f"sum over count, where {_COUNTED_AS_ZERO}",
+            "left-out": "sum over count of those who have a value",
+        }[self.number.missing]
+        return (
+            f"{who}; left out where the noisy count is below four times its own half-width; "
+            "intervals are given for every group and hold for each group of at least one person "
+            "who counts, though not given that its mean is stated"
+        )
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         counts, centred = parts
@@ -117,23 +147,33 @@ class Means(_OfNumber):
 
     def _possible(self, means: FloatArray) -> FloatArray:
         low, high = self.number.unit * self.number.low, self.number.unit * self.number.high
-        if self.number.missing:  # who has no value adds nothing to the sum and one to the count
+        if (
+            self.number.missing is True
+        ):  # who has no value adds nothing to the sum and one to the count
             low, high = min(low, 0.0), max(high, 0.0)
         return np.clip(means, low, high)
 
 
 class Variances(_OfNumber):
-    """Mean square less squared mean of a number that nobody lacks, within a group.
+    """Mean square less squared mean of those who have a value, within a group.
 
     Stated, like means, where the count is clear of its noise; intervals hold likewise.
     """
 
     kind = "variance"
-    note = (
-        "mean square less squared mean, without a correction for small groups; left out where the "
-        "noisy count is below four times its own half-width; intervals hold for each group of at "
-        "least one person, though not given that its variance is stated"
-    )
+
+    @property
+    def note(self) -> str:  # type: ignore[override]
+        who = {
+            False: "",
+            True: f", where {_COUNTED_AS_ZERO}",
+            "left-out": " of those who have a value",
+        }[self.number.missing]
+        return (
+            f"mean square less squared mean{who}, without a correction for small groups; left out "
+            "where the noisy count is below four times its own half-width; intervals hold for each "
+            "group of at least one person who counts, though not given that its variance is stated"
+        )
 
     def weighted(self, weights: Weights) -> Statistic:
         return Statistic.weighted(self, weights)

@@ -12,8 +12,9 @@ queries:
   - total: true
   - sum: hours                     # sums of a bounded number
     by: [region]
-  - mean: hours                    # or variance: hours
+  - mean: hours                    # or variance: hours; of those who have a value
     by: [region]
+    missing: zero                  # ... or of all, whoever lacks one counting as zero
   - quantiles: income
     at: [0.1, 0.5, 0.9]
     by: [region]
@@ -31,7 +32,7 @@ from functools import cached_property, partial
 from itertools import chain, combinations, islice, product
 from math import comb, floor, log10
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -42,7 +43,7 @@ from noisewright.workload.algebra import Stack, Weighted, stack
 from noisewright.workload.atoms import Atom, Explicit, Identity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
 from noisewright.workload.marginals import OnAttributes
-from noisewright.workload.measures import COUNT, CentredSum, Measure, Weights
+from noisewright.workload.measures import COUNT, CentredSum, Measure, Missing, Weights
 from noisewright.workload.number_statistics import Means, Sums, Variances
 from noisewright.workload.predicate import parse_predicate
 from noisewright.workload.quantiles import check_levels
@@ -52,7 +53,8 @@ from noisewright.workload.structure import Term, terms
 
 _ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}
 _MOST_TABLES = 10**6
-_OPTIONS = ("by", "weight", "importance", "name", "label", "of", "unit", "at")
+_OPTIONS = ("by", "weight", "importance", "name", "label", "of", "unit", "at", "missing")
+_OF_NUMBERS = ("sum", "mean", "variance")
 _WEIGHT_UNITS = 1000  # at least so many of a weight's cap
 
 
@@ -67,6 +69,12 @@ class Questions(Stack):
     domain: Domain
     statistics: tuple[Statistic, ...]
     spec: str
+    unsaid: Missing = "left-out"
+    """What is made of missing values where a question about a number says nothing of them."""
+
+    def reading(self, unsaid: Missing) -> Questions:
+        """The same words, with another meaning where they say nothing of missing values."""
+        return questions(self.spec, self.domain, unsaid)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,7 +117,7 @@ class Questions(Stack):
             start += own.siblings
             kept = {k: v for k, v in entry.items() if k != "weight" or isinstance(v, str)}
             entries.append({**kept, "importance": float(f"{weight:.6g}")})
-        return questions({"queries": entries}, self.domain)
+        return questions({"queries": entries}, self.domain, self.unsaid)
 
     def narrowed(self) -> Questions:
         """The same questions over only those attributes that they ask about."""
@@ -117,7 +125,7 @@ class Questions(Stack):
         if not 0 < len(used) < len(self.domain):
             return self
         names = [name for i, name in enumerate(self.domain.names) if i in used]
-        return questions(self.spec, self.domain.project(names))
+        return questions(self.spec, self.domain.project(names), self.unsaid)
 
     def text(self) -> str:
         """The specification it was read from, on one line."""
@@ -138,8 +146,13 @@ class Questions(Stack):
         return list(self.each_label())
 
 
-def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questions:
-    """Read a specification: YAML text, a path to it, or plain values."""
+def questions(
+    source: str | Path | Mapping[str, Any], domain: Domain, unsaid: Missing = "left-out"
+) -> Questions:
+    """Read a specification: YAML text, a path to it, or plain values.
+
+    `unsaid` is what `missing:` is where a question does not say it.
+    """
     domain.require_reviewed()
     document = source if isinstance(source, Mapping) else load_yaml(source)
     if not isinstance(document, Mapping) or set(document) != {"queries"}:
@@ -155,11 +168,11 @@ def questions(source: str | Path | Mapping[str, Any], domain: Domain) -> Questio
     statistics: list[Statistic] = []
     for entry in entries:
         error = InvalidParameter("queries", entry, "cannot be understood", "see the how-to")
-        statistics += understood(partial(_read, entry, domain), error)
+        statistics += understood(partial(_read, entry, domain, unsaid), error)
     measures = dict.fromkeys(need.measure for s in statistics for need in s.needs)
     of = COUNT if COUNT in measures else next(iter(measures))
     parts = _parts(statistics, domain, of)
-    return Questions(tuple(parts), domain, tuple(statistics), dump_yaml(dict(document)))
+    return Questions(tuple(parts), domain, tuple(statistics), dump_yaml(dict(document)), unsaid)
 
 
 def _parts(statistics: Sequence[Statistic], domain: Domain, measure: Measure) -> list[Workload]:
@@ -181,7 +194,7 @@ def _weighted(weight: float, part: Workload) -> Workload:
     return part if weight == 1.0 else Weighted(float(weight), part)
 
 
-def _read(entry: Any, domain: Domain) -> list[Statistic]:
+def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
     if not isinstance(entry, Mapping):
         raise InvalidParameter("queries", entry, "must be a mapping", f"start with one of {KINDS}")
     kinds = [key for key in entry if key in KINDS]
@@ -194,6 +207,11 @@ def _read(entry: Any, domain: Domain) -> list[Statistic]:
             f"{_meaning(unknown)}options are {', '.join(_OPTIONS)}",
         )
     weight, survey = _importance(entry, domain)
+    if kinds[0] in _OF_NUMBERS:
+        entry = {"missing": unsaid, **entry}
+    elif "missing" in entry:
+        rule = f"is said of {', '.join(_OF_NUMBERS)} alone"
+        raise InvalidParameter("missing", entry["missing"], rule, "leave it out")
     statistics = KINDS[kinds[0]](kinds[0], entry, domain)
     if survey is not None:
         statistics = [statistic.weighted(survey) for statistic in statistics]
@@ -282,18 +300,25 @@ def _of_number(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Stat
         "mean": Means,
         "variance": Variances,
     }
-    measure = summed(attribute, float(entry.get("unit", 1.0)))
+    measure = summed(attribute, float(entry.get("unit", 1.0)), entry["missing"])
     return [kinds[kind](domain, title, groups.table, measure=measure)]
 
 
-def summed(attribute: Numeric, unit: float) -> CentredSum:
-    """The sum of a numeric attribute in whole multiples of `unit`, within its bounds."""
+def summed(attribute: Numeric, unit: float, missing: Missing = "left-out") -> CentredSum:
+    """The sum of a numeric attribute in whole multiples of `unit`, within its bounds.
+
+    Where the schema has no cell for missing values nobody lacks one, whatever `missing` says.
+    """
+    if missing not in get_args(Missing):
+        rule = "must be left-out or zero"
+        raise InvalidParameter("missing", missing, rule, "zero counts whoever has no value as zero")
     attribute.largest_units(unit)  # refuses what has no bounds, or too wide ones
     assert attribute.lower is not None
     assert attribute.upper is not None
     low, high = round(attribute.lower / unit), round(attribute.upper / unit)
-    missing = len(attribute.declared_labels) < attribute.size
-    return CentredSum(attribute.name, unit, low, high, missing)
+    if not attribute.has_other:
+        return CentredSum(attribute.name, unit, low, high)
+    return CentredSum(attribute.name, unit, low, high, missing == "zero" or "left-out")
 
 
 def _quantiles(kind: str, entry: Mapping[str, Any], domain: Domain) -> list[Statistic]:
