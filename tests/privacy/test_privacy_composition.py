@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +84,63 @@ def test_pure_releases_agree_with_a_sum_of_binomials() -> None:
     assert randomized_response_delta(40, 0.1, found) <= 1e-6
     assert randomized_response_delta(40, 0.1, found * (1 - 1e-6)) > 1e-6
     assert found < 0.75 * 40 * 0.1
+
+
+def exact_delta(total: Spend, epsilon: float) -> Any:
+    """δ at an ε by all 2^k signs of the pure losses, each with Gaussian noise: fifty digits."""
+    mp = pytest.importorskip("mpmath")
+    pure = [loss.ratio if isinstance(loss, Laplace) else loss.epsilon for loss in total.losses
+            if not isinstance(loss, Gaussian)]  # fmt: skip
+    mu = mp.sqrt(sum(mp.mpf(loss.mu) ** 2 for loss in total.losses if isinstance(loss, Gaussian)))
+    delta = mp.mpf(0)
+    for signs in product((1, -1), repeat=len(pure)):
+        chance = mp.fprod(
+            1 / (1 + mp.exp(-s * mp.mpf(e))) for s, e in zip(signs, pure, strict=True)
+        )
+        x = mp.mpf(epsilon) - mp.fsum(s * mp.mpf(e) for s, e in zip(signs, pure, strict=True))
+        if mu:
+            near, far = mp.ncdf(mu / 2 - x / mu), mp.ncdf(-mu / 2 - x / mu)
+            delta += chance * (near - mp.exp(x) * far)
+        else:
+            delta += chance * max(1 - mp.exp(x), 0)
+    failing = [loss.delta for loss in total.losses if isinstance(loss, Promise)]
+    return 1 - (1 - delta) * mp.fprod(1 - mp.mpf(d) for d in failing)
+
+
+def few(seed: int) -> tuple[Spend, float]:
+    """Two to seven releases, at one ε or several, with Gaussian noise or none, and a δ."""
+    rng = np.random.default_rng(seed)
+    scale, count = 10 ** rng.uniform(-3, 1), int(rng.integers(2, 8))
+    sizes = scale * rng.uniform(0.3, 1.0, count if seed % 2 else 1)
+    losses: list[Loss] = [Laplace(float(sizes[k % len(sizes)])) for k in range(count)]
+    if seed % 3 == 0:
+        losses.append(Gaussian(scale * 10 ** rng.uniform(-4, 0.5)))
+    delta = 10 ** rng.uniform(-12, -1)
+    if seed % 5 == 0:
+        losses.append(Promise(scale, delta * rng.uniform(0.01, 0.9)))
+    return spend(*losses), delta
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_few_releases_together_spend_what_all_signs_of_their_losses_say(seed: int) -> None:
+    mp = pytest.importorskip("mpmath")
+    total, delta = few(seed)
+    found = composed_epsilon(total, delta)
+    with mp.workdps(50):
+        assert exact_delta(total, found) <= delta
+        if found > 2.0**-1022:
+            assert exact_delta(total, found - 1e-7 * total.promise(delta).epsilon) > delta
+
+
+def test_three_small_releases_compose_to_the_exact_epsilon() -> None:
+    assert composed_epsilon(spend(*[Laplace(0.1)] * 3), 1e-3) == pytest.approx(0.29306, abs=5e-6)
+
+
+def test_few_large_and_tiny_losses_have_a_finite_epsilon() -> None:
+    for losses in ([Laplace(600.0)] * 2, [Laplace(1e-300)] * 9, [Laplace(1.0), Gaussian(1e-30)]):
+        total = spend(*losses)
+        for delta in (1e-200, 1e-9, 0.9):
+            assert 0 < composed_epsilon(total, delta) <= total.promise(delta).epsilon
 
 
 def randomized_response_delta(times: int, epsilon: float, total: float) -> float:

@@ -1,27 +1,31 @@
-"""The exact ε of many releases fixed in advance, by the distribution of their privacy loss.
+"""The ε of many releases fixed in advance, by the distribution of their privacy loss.
 
 Gaussian noise of ratio μ loses a normal amount; a pure release loses at most what randomized
-response at its ε does, ±ε; losses of independent releases add. With M the moment function of the
-sum, M(z) = e^(μ²z(z+1)/2) Π cosh((z+½)ε_i)/cosh(ε_i/2), the releases together are (ε, δ) private
-exactly (given ε_i alone) when
+response at its ε does, ±ε; losses of independent releases add. Where these sums have few values,
+they are listed (`loss_atoms`): the ε is exact, given ε_i alone, but for rounding up.
+
+Of more, M(z) = e^(μ²z(z+1)/2) Π cosh((z+½)ε_i)/cosh(ε_i/2) is the moment function of the sum, and
+the releases together are (ε, δ) private when
 
     δ >= E(1 - e^(ε - loss))₊ = 1/2πi ∫ e^(-zε) M(z) / (z(z+1)) dz   along Re z = c > 0.
 
 On the line where the integrand is least, the trapezoid rule is exact but for terms that are all
 positive, so that it errs on the safe side, and they are made negligible. Where there is little
-Gaussian noise, a little is added, which only makes ε larger. The sum is done in floats.
+Gaussian noise, a little is added: the ε is then at most what it says. The sum is done in floats.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import exp, inf, isfinite, log, log1p, pi, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.privacy.loss_atoms import LEAST_DELTA, LossAtoms
 from noisewright.privacy.rounding import probability
 from noisewright.privacy.spend import Gaussian, Promise, Spend
 
@@ -29,6 +33,8 @@ _NEGLIGIBLE = 32.0  # in logarithms, far below the rounding of floats
 _WORK = 400_000  # factors evaluated, at most
 _AT_ONCE = 100_000  # of them
 _SLACK = 1e-10  # relative, of δ: far above the rounding of floats
+_DIGITS = 400  # of 1 − δ, so that the smallest floats are seen beside one
+_SMALLEST = 2.0**-1022  # no promise is of ε = 0
 _STEPS = 40
 
 Complex = npt.NDArray[np.complex128]
@@ -37,17 +43,21 @@ Complex = npt.NDArray[np.complex128]
 def composed_epsilon(spend: Spend, delta: float) -> float:
     """The least ε at `delta` known for all losses together, chosen before any was seen.
 
-    It is no larger than `spend.promise(delta).epsilon`, and is no promise for releases that were
-    chosen after seeing earlier answers: those need a filter.
+    It is exact but for rounding up where the losses have few values or Gaussian noise is enough;
+    else the truth is at most this. It is no larger than `spend.promise(delta).epsilon`, and no
+    promise for releases that were chosen after seeing earlier answers: those need a filter.
     """
     probability("delta", delta)
     promised = spend.promise(delta).epsilon
     assert promised is not None
     losses = _Losses(spend)
-    left = 1 - (1 - delta) / losses.sure if losses.sure < 1 else delta
-    left *= 1 - _SLACK
-    if left <= 0 or not losses.several:
+    left = losses.left(delta)
+    if left < LEAST_DELTA or not losses.several:
         return promised
+
+    if losses.atoms is not None:
+        return min(promised, max(losses.atoms.epsilon(left, promised), _SMALLEST))
+
     found = losses.epsilon(left) * (1 + 1e-12)
     return min(promised, found) if isfinite(found) and found > 0 else promised
 
@@ -58,16 +68,26 @@ class _Losses:
     def __init__(self, spend: Spend) -> None:
         self.square = float(Fraction(spend.mu) ** 2)
         pure: Counter[float] = Counter()
-        self.sure = 1.0  # the chance that no promise (ε, δ) fails
+        self.deltas: list[float] = []  # of promises that may fail
         for loss in spend.losses:
             if isinstance(loss, Gaussian):
                 continue
             pure[loss.epsilon if isinstance(loss, Promise) else loss.ratio] += 1
-            if isinstance(loss, Promise):
-                self.sure *= 1 - loss.delta
+            if isinstance(loss, Promise) and loss.delta:
+                self.deltas.append(loss.delta)
+        self.atoms = LossAtoms.of(pure, spend.mu)
         self.pure = np.array(list(pure), dtype=float)
         self.times = np.array(list(pure.values()), dtype=float)
         self.several = pure.total() + (self.square > 0) > 1
+
+    def left(self, delta: float) -> float:
+        """The δ that is left where no promise fails: 1 − (1 − δ)/Π(1 − δ_i), rounded down."""
+        with localcontext(prec=_DIGITS):
+            sure = Decimal(1)
+            for failing in self.deltas:
+                sure *= 1 - Decimal(failing)
+            left = 1 - (1 - Decimal(delta)) / sure
+        return float(left) * (1 - _SLACK)
 
     def log_moment(self, z: Complex) -> Complex:
         """ln M, up to whole turns."""
