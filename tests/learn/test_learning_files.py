@@ -42,9 +42,34 @@ def test_classes_of_ones_own_are_kept_with_their_points(tmp_path: Path) -> None:
     again = nw.load(tmp_path / "p.nw")
     assert again.concepts.points == ("a", "b", "c")
     assert again.cells(["c"], [-1]).tolist() == [5]
-    odd = nw.learn.plan(nw.learn.concepts([lambda x: x[0] > 1], points=[(1,), (2,)]), PRIVACY)
+    odd = nw.learn.plan(
+        [lambda x: 1 in x, lambda x: 2 in x], PRIVACY, points=[frozenset((1,)), frozenset((2,))]
+    )
     with pytest.raises(NoisewrightError, match="cannot be kept"):
         odd.save(tmp_path / "q.nw")
+
+
+def test_points_and_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
+    """Numbers of any kind and tuples; a concept is the row it had before equal ones were joined."""
+    table = np.array([[1, 1, 1], [1, 1, 1], [-1, 1, -1]])
+    for points in ([("a", 1), ("a", 2), ("b", 1)], [0.5, 1.5, 2.5], np.arange(18, 21)):
+        plan = nw.learn.plan(table, PRIVACY, alpha=0.4, points=points)
+        plan.save(tmp_path / "p.nw")
+        again = nw.load(tmp_path / "p.nw")
+        assert again.concepts.points == plan.concepts.points
+        assert again.concepts.numbers == (0, 2)
+        reports = plan.randomize(points, [-1, 1, -1])
+        told, same = plan.decide(reports), again.decide(reports)
+        assert same.concept == told.concept
+        assert same(points).tolist() == told(points).tolist()
+
+
+@pytest.mark.parametrize("numbers", [[0], [1, 0], [0, 0], [0, 1, 2]], ids=str)
+def test_rows_that_cannot_be_are_refused(numbers: list[int], tmp_path: Path) -> None:
+    plan = nw.learn.plan(np.array([[1, 1], [1, 1], [-1, 1]]), PRIVACY, alpha=0.4)
+    plan.save(tmp_path / "p.nw")
+    with pytest.raises(NoisewrightError):
+        nw.load(_edited(tmp_path / "p.nw", LearningFile, {}, numbers=numbers))
 
 
 def _edited(path: Path, kind: type, arrays: dict[str, Any], **fields: Any) -> Path:

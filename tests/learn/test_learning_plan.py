@@ -163,8 +163,8 @@ def test_people_are_the_fewest_that_are_proven(plans: dict[str, LearningPlan]) -
 
 
 def test_one_concept_is_learnt_from_nobody() -> None:
-    for task, loss in (("agnostic", False), ("realizable", True)):
-        plan = nw.learn.plan(np.ones((3, 4)), PRIVACY, task=task, loss=loss)
+    for settings in ({"loss": False}, {"task": "realizable"}):
+        plan = nw.learn.plan(np.ones((3, 4)), PRIVACY, **settings)
         assert plan.people == 0
         assert plan.decide().concept == 0
         with pytest.raises(InvalidParameter, match="nobody needs to be asked"):
@@ -235,6 +235,14 @@ def test_another_theta_needs_no_other_plan(plans: dict[str, LearningPlan]) -> No
         ({"privacy": nw.Privacy(1.0, 1e-9)}, "privacy"),
         ({"source": []}, "concepts"),
         ({"theta": 2.0, "task": "refute"}, "theta"),
+        ({"theta": 0.2}, "theta"),
+        ({"theta": 0.2, "task": "realizable"}, "theta"),
+        ({"loss": False, "task": "refute"}, "loss"),
+        ({"loss": True, "task": "refute-realizable"}, "loss"),
+        ({"points": range(3)}, "points"),
+        ({"source": nw.learn.concepts("thresholds:3"), "points": range(3)}, "points"),
+        ({"source": np.ones((2, 2)), "points": [0, 1, 1]}, "points"),
+        ({"source": np.ones((2, 2)), "points": [[0], [1]]}, "points"),
     ],
     ids=str,
 )
@@ -251,6 +259,59 @@ def test_points_and_labels_that_do_not_fit_are_refused(plans: dict[str, Learning
             plan.randomize(points, labels)
 
 
+POINTS = {
+    "ages": (range(18, 66), lambda age: age >= 30, [20, 29, 30, 40], [18, 65]),
+    "words": ("abcd", lambda letter: letter > "b", ["a", "b", "c", "d"], ["a", "d"]),
+    "pairs": (
+        [(a, b) for a in range(4) for b in "xy"],
+        lambda p: p[0] > 1,
+        [(0, "x"), (1, "y"), (2, "x"), (3, "y")],
+        [(3, "x")],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", POINTS)
+def test_what_is_learnt_labels_the_points_of_the_class(kind: str) -> None:
+    """Not the columns that they stand in: at an age of 30 its 31st column says nothing."""
+    points, says, asked, some = POINTS[kind]
+    plan = nw.learn.plan([says, lambda point: not says(point)], PRIVACY, points=points, alpha=0.3)
+    assert plan.cells(some, np.ones(len(some))).max() < len(points)
+    people = labelled(np.full(len(points), 1 / len(points)), plan.concepts.table[0])
+    learned = decided(plan, people, 10 * plan.people, np.random.default_rng(0))
+    assert learned(asked).tolist() == [-1, -1, 1, 1]
+    assert learned(plan.concepts.points).tolist() == learned.labels.tolist()
+    for others in (["nobody"], [-1], [("z", "z")], 3, [[0]]):
+        with pytest.raises(InvalidParameter, match="points"):
+            learned(others)
+
+
+def test_a_concept_is_the_row_of_the_class_as_it_was_given() -> None:
+    """Rows that say the same are joined before anybody is asked, and keep their numbers."""
+    table = np.array([[1, 1, 1], [1, 1, 1], [-1, 1, -1], [1, 1, 1], [-1, -1, 1]])
+    plan = nw.learn.plan(table, PRIVACY, alpha=0.3)
+    assert plan.concepts.count == 3
+    for row in (0, 2, 4):
+        people = labelled(np.full(3, 1 / 3), table[row])
+        learned = decided(plan, people, 10 * plan.people, np.random.default_rng(row))
+        assert learned.concept == row
+        assert learned.name == f"concept {row}"
+        assert learned([0, 1, 2]).tolist() == table[row].tolist()
+
+
+def test_what_one_person_spends_is_added_up_with_other_plans(
+    plans: dict[str, LearningPlan],
+) -> None:
+    selection = nw.learn.select(4, PRIVACY)
+    reports = nw.plan("identity:4", PRIVACY, model="local")
+    every = [*plans.values(), selection, reports]
+    assert nw.epsilon_of(every, 1e-9) == pytest.approx(len(every), rel=1e-3)
+    for plan in plans.values():
+        assert nw.epsilon_of([plan], 1e-9) <= 1
+    with pytest.raises(InvalidParameter, match="plans"):
+        nw.epsilon_of(["thresholds:4"], 1e-9)
+
+
 @pytest.mark.parametrize(
     ("task", "loss"), [("agnostic", True), ("agnostic", False), ("realizable", True)]
 )
@@ -259,7 +320,8 @@ def test_classes_too_large_for_a_tolerance_are_planned_exactly(
 ) -> None:
     """The same promises, from a few more people than the best tolerance takes."""
     monkeypatch.setattr("noisewright.learn.make.quickly_searched", lambda shape: False)
-    plan = nw.learn.plan("thresholds:8", PRIVACY, task=task, alpha=0.2, loss=loss)
+    asked = {"loss": loss} if task == "agnostic" else {}
+    plan = nw.learn.plan("thresholds:8", PRIVACY, task=task, alpha=0.2, **asked)
     if isinstance(plan, AgnosticPlan):
         assert plan.tails.bias.max() < 1e-9
     best = plans["without" if not loss else task].people

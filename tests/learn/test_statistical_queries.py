@@ -291,3 +291,21 @@ def test_bad_input_is_refused(changes: dict[str, object]) -> None:
     for query in ([1.0], [2.0, 0, 0, 0], [np.nan] * 4):
         with pytest.raises(NoisewrightError):
             on_grid(query, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"together": 2}, "together"),
+        ({"intrusions": 2}, "intrusions"),
+        ({"model": "exact", "people": [0.5, 0.5]}, "privacy"),
+        ({"model": "pan-private", "together": 2, "intrusions": 2}, "together"),
+    ],
+    ids=str,
+)
+def test_settings_that_a_model_would_not_look_at_are_refused(
+    settings: dict[str, object], name: str
+) -> None:
+    asked = {"people": [], "privacy": ONE, "size": 2, "queries": 2, "tolerance": 0.1, **settings}
+    with pytest.raises(InvalidParameter, match=name):
+        nw.learn.statistical_queries(**asked)

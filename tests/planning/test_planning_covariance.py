@@ -193,7 +193,14 @@ def test_projection_helps_where_people_are_few():
 
 @pytest.mark.parametrize(
     ("columns", "choices"),
-    [(0, {}), (3, {"radius": 0.0}), (["a", "a"], {}), (3, {"radius": float("nan")})],
+    [
+        (0, {}),
+        (3, {"radius": 0.0}),
+        (["a", "a"], {}),
+        (3, {"radius": float("nan")}),
+        (3, {"radius": 1e300}),
+        (3, {"radius": 1e-300}),
+    ],
 )
 def test_bad_plans_are_refused(columns, choices):
     with pytest.raises(InvalidParameter):

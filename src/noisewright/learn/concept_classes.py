@@ -35,16 +35,18 @@ class ConceptClass(Shown):
     """Concepts as rows of −1 and +1, one column per point; `names` tell concepts to people.
 
     `text` is the class's own text form, where it has one, and `points` what the columns stand for,
-    where that is not 0, 1, 2, …
+    where that is not 0, 1, 2, … `numbers` are the rows that the concepts had in the class they were
+    taken from, where that is another.
     """
 
     table: Signs
     names: tuple[str, ...]
     text: str | None = None
     points: tuple[Hashable, ...] | None = None
+    numbers: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        table = self.table
+        table, points, numbers = self.table, self.points, self.numbers
         if table.ndim != 2 or 0 in table.shape:
             rule = "must hold at least one concept and one point, a row per concept"
             raise InvalidParameter("concepts", f"shape {table.shape}", rule)
@@ -52,8 +54,11 @@ class ConceptClass(Shown):
             raise InvalidParameter("concepts", f"shape {table.shape}", "must label with −1 and +1")
         if len(self.names) != len(table):
             raise InvalidParameter("names", len(self.names), f"must be {len(table)}")
-        if self.points is not None and len(set(self.points)) != table.shape[1]:
-            raise InvalidParameter("points", len(self.points), "must be as many, all different")
+        if points is not None and not len(points) == _different(points) == table.shape[1]:
+            rule = f"must be {table.shape[1]}, one for each column, all different"
+            raise InvalidParameter("points", len(points), rule)
+        if numbers is not None and not _rising(numbers, len(table)):
+            raise InvalidParameter("numbers", len(numbers), f"must be {len(table)} rows, in order")
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
@@ -87,8 +92,17 @@ class ConceptClass(Shown):
         _, first = np.unique(self.table, axis=0, return_index=True)
         if len(first) == self.count:
             return self
-        kept = np.sort(first)
-        return replace(self, table=self.table[kept], names=tuple(self.names[k] for k in kept))
+        kept = np.sort(first).tolist()
+        return replace(
+            self,
+            table=self.table[kept],
+            names=tuple(self.names[k] for k in kept),
+            numbers=tuple(self.number(k) for k in kept),
+        )
+
+    def number(self, row: int) -> int:
+        """The row that a concept had in the class this one was taken from."""
+        return row if self.numbers is None else self.numbers[row]
 
     @cached_property
     def _places(self) -> dict[Hashable, int] | None:
@@ -96,18 +110,14 @@ class ConceptClass(Shown):
 
     def columns(self, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
         """The columns that points stand for; what a point is never appears in an error."""
-        if self._places is not None:
-            places = [self._places.get(point, -1) for point in np.asarray(points, object).ravel()]
-            found = np.array(places, dtype=np.int64)
-        else:
-            listed = np.asarray(points)
-            if listed.ndim != 1 or listed.dtype.kind not in "iu":
-                rule = "must be a list of whole numbers, the columns of the class"
-                raise InvalidParameter("points", f"{listed.dtype} {listed.shape}", rule)
-            found = listed.astype(np.int64)
-        if ((found < 0) | (found >= self.size)).any():
-            raise InvalidParameter("points", f"{len(found)} of them", "must all be of the class")
-        return found
+        if self._places is None:
+            return columns_below(self.size, points)
+        try:
+            found = np.array([self._places.get(p, -1) for p in listed(points)], dtype=np.int64)
+        except TypeError:
+            rule = "must be a list of points of the class"
+            raise InvalidParameter("points", type(points).__name__, rule) from None
+        return _within(self.size, found)
 
     def losses(self, points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
         """The share of people whom each concept mislabels; for tests and public data only."""
@@ -120,6 +130,43 @@ class ConceptClass(Shown):
         return np.asarray((1 - self.matrix @ total / len(at)) / 2)
 
 
+def listed(points: Any) -> tuple[Hashable, ...]:
+    """Points as Python has them: entries of an array as plain values, its rows as tuples."""
+    if not isinstance(points, np.ndarray):
+        return tuple(p.item() if isinstance(p, np.generic) else p for p in points)
+    return tuple(map(tuple, points.tolist())) if points.ndim == 2 else tuple(points.tolist())
+
+
+def columns_below(size: int, points: Iterable[Any] | npt.ArrayLike) -> IntArray:
+    """Points that are the numbers of columns themselves, of a class of so many."""
+    numbers = np.asarray(points)
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        rule = "must be a list of whole numbers, the columns of the class"
+        raise InvalidParameter("points", f"{numbers.dtype} {numbers.shape}", rule)
+    return _within(size, numbers.astype(np.int64))
+
+
+def _within(size: int, found: IntArray) -> IntArray:
+    if ((found < 0) | (found >= size)).any():
+        raise InvalidParameter("points", f"{len(found)} of them", "must all be of the class")
+    return found
+
+
+def _different(points: tuple[Hashable, ...]) -> int:
+    """How many different points there are."""
+    try:
+        return len(set(points))
+    except TypeError:
+        rule = "must be text, numbers or tuples of them"
+        raise InvalidParameter("points", len(points), rule) from None
+
+
+def _rising(numbers: tuple[int, ...], count: int) -> bool:
+    """Whether these can be the rows of so many concepts, in their order."""
+    steps = zip((-1, *numbers), numbers, strict=False)
+    return len(numbers) == count and all(before < after for before, after in steps)
+
+
 Concepts: TypeAlias = "ConceptClass | str | npt.ArrayLike | Sequence[Predicate]"
 """A class, its text form, a matrix of labels (±1 or booleans), or predicates over points."""
 
@@ -129,19 +176,20 @@ def concepts(source: Concepts, points: Iterable[Hashable] | None = None) -> Conc
 
     A matrix holds −1 and +1, or booleans. A predicate is a function of a point, true for +1.
     """
-    if isinstance(source, ConceptClass):
-        return source
-    if isinstance(source, str):
-        return _from_text(source)
-    listed = None if points is None else tuple(points)
+    if isinstance(source, ConceptClass | str):
+        if points is not None:
+            rule = "cannot be given with a class that has its own points"
+            raise InvalidParameter("points", "given", rule, "leave them out, or give predicates")
+        return _from_text(source) if isinstance(source, str) else source
+    held = None if points is None else listed(points)
     if hasattr(source, "shape"):
-        return _from_matrix(np.asarray(source), listed)
+        return _from_matrix(np.asarray(source), held)
     given: list[Any] = list(source)  # type: ignore[arg-type]
     if not given:
         raise InvalidParameter("concepts", 0, "must not be empty", "give one concept at least")
     if all(callable(each) for each in given):
-        return _from_predicates(given, listed)
-    return _from_matrix(np.asarray(given), listed)
+        return _from_predicates(given, held)
+    return _from_matrix(np.asarray(given), held)
 
 
 def label_signs(labels: npt.ArrayLike) -> Signs:

@@ -83,7 +83,8 @@ class CorrelationalLearner(Shown):
     def learn(self, oracle: Oracle) -> Hypothesis:
         """The concept of the largest estimated correlation."""
         best = int(np.argmax(self.estimate(oracle)))
-        return Hypothesis(self.concepts.table[best], self.concepts.names[best])
+        given = self.concepts
+        return Hypothesis(given.table[best], given.names[best], given)
 
 
 def correlational(

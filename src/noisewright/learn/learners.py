@@ -7,17 +7,25 @@ point a with label +1, cell n + a the same point with label −1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.learn.concept_classes import ConceptClass, IntArray, Signs, concepts, label_signs
+from noisewright.learn.concept_classes import (
+    ConceptClass,
+    IntArray,
+    Signs,
+    columns_below,
+    concepts,
+    label_signs,
+)
 from noisewright.learn.oracle import Demand, Oracle
 from noisewright.privacy.rounding import probability
 from noisewright.workload.base import FloatArray
@@ -44,12 +52,16 @@ class Hypothesis(Shown):
 
     labels: Signs
     name: str
+    source: ConceptClass | None = None
+    """The class whose points it labels; columns 0, 1, 2, … without one."""
 
     def _facts(self) -> list[tuple[str, str]]:
         return [("hypothesis", self.name), ("points", f"{len(self.labels):,}")]
 
-    def __call__(self, points: npt.ArrayLike) -> Signs:
-        return np.asarray(self.labels[np.asarray(points)])
+    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> Signs:
+        if self.source is not None:
+            return self.labels[self.source.columns(points)]
+        return self.labels[columns_below(len(self.labels), points)]
 
 
 class Learner(Protocol):

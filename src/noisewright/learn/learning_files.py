@@ -7,6 +7,7 @@ tails of the estimates and from how far the matrix is from the class's own.
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,8 @@ from noisewright.workload.base import Array, FloatArray
 _REMEDY = "plan again"
 _STRATEGY = "strategy."
 _Text = Annotated[str, msgspec.Meta(max_length=200)]
+_Plain = _Text | int | float
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
 class LearningFile(Header, frozen=True, tag="learning-plan"):
@@ -38,23 +41,20 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
     task: _Text
     text: _Text | None
     names: list[_Text] | None
-    points: list[_Text | int] | None
+    points: list[_Plain | list[_Plain]] | None
     alpha: float
     beta: float
     epsilon: float
     theta: float | None
     loss: bool
     strategy: dict[str, Any] | None
+    numbers: list[_Number] | None = None
 
     @classmethod
     def of(cls, plan: LearningPlan, arrays: dict[str, Array]) -> LearningFile:
         """What a plan is kept as."""
         given = plan.concepts
-        points = None if given.points is None else list(given.points)
-        if points is not None and not all(type(p) in (str, int) for p in points):
-            raise InvalidParameter(
-                "points", "of other types", "cannot be kept; use text or numbers"
-            )
+        points = None if given.points is None else [_kept(point) for point in given.points]
         if given.text is None:
             arrays["table"] = given.table
         settings = None
@@ -70,7 +70,8 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
             task=plan.task,
             text=given.text,
             names=None if given.text else list(given.names),
-            points=points,  # type: ignore[arg-type]
+            points=points,
+            numbers=None if given.numbers is None else list(given.numbers),
             alpha=plan.alpha,
             beta=plan.beta,
             epsilon=plan.epsilon,
@@ -120,8 +121,11 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         table = stored(arrays, "table", np.int8, (None, None))
         if table.size > MOST_ENTRIES:
             raise FileFormatError(f"its class is too large; {_REMEDY}")
-        points = None if self.points is None else tuple(self.points)
-        return ConceptClass(table, tuple(self.names or ()), points=points)
+        points = self.points and tuple(tuple(p) if isinstance(p, list) else p for p in self.points)
+        numbers = self.numbers and tuple(self.numbers)
+        return ConceptClass(
+            table, tuple(self.names or ()), points=points or None, numbers=numbers or None
+        )
 
     def _estimates(self, given: ConceptClass, arrays: dict[str, Array]) -> LinearAnswers | None:
         if self.strategy is None:
@@ -133,6 +137,17 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         targets = _finite(arrays, "targets", (None, 2 * given.size))
         strategy.check_reach(Explicit(targets))  # estimates of anything else would be biased
         return LinearAnswers(strategy, targets)
+
+
+def _kept(point: object) -> Any:
+    """A point as a file holds it: text, a finite number, or a tuple of them as a list."""
+    parts = point if isinstance(point, tuple) else (point,)
+    for part in parts:
+        plain = type(part) in (str, int) or (isinstance(part, float) and isfinite(part))
+        if not plain:
+            rule = "cannot be kept; use text, numbers or tuples of them"
+            raise InvalidParameter("points", "of other types", rule)
+    return list(parts) if isinstance(point, tuple) else point
 
 
 def _finite(arrays: dict[str, Array], name: str, shape: tuple[int | None, ...]) -> FloatArray:

@@ -33,6 +33,7 @@ from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import Client
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.rounding import probability
+from noisewright.privacy.spend import Promise, Spend
 from noisewright.workload.base import Array, FloatArray
 
 _MOST_PEOPLE = 2**62
@@ -76,6 +77,11 @@ class LearningPlan(Shown):
         if self.answers is None:
             return Privacy(self.epsilon, neighbours="replace-one")
         return self.answers.strategy.promise
+
+    @property
+    def spend(self) -> Spend:
+        """What one report costs the person who sends it."""
+        return Spend("replace-one", (Promise(self.epsilon, 0.0),))
 
     @abstractmethod
     def proves(self, alpha: float, people: int) -> bool:
@@ -175,7 +181,11 @@ class LearningPlan(Shown):
     def _learned(self, concept: int, **outcome: Any) -> Learned:
         given = self.concepts
         return Learned(
-            concept=concept, name=given.names[concept], labels=given.table[concept], **outcome
+            concept=given.number(concept),
+            name=given.names[concept],
+            labels=given.table[concept],
+            source=given,
+            **outcome,
         )
 
     def save(self, path: str | Path) -> None:

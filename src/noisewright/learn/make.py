@@ -37,7 +37,7 @@ def plan(
     task: str = "agnostic",
     alpha: float = 0.1,
     beta: float = 0.05,
-    loss: bool = True,
+    loss: bool | None = None,
     theta: float | None = None,
     points: Iterable[Hashable] | None = None,
 ) -> LearningPlan:
@@ -59,8 +59,9 @@ def plan(
     probability("beta", beta, "try 0.05")
     given = concepts(source, points).distinct()
     known = {"alpha": float(alpha), "beta": float(beta), "epsilon": epsilon}
+    _check_applies(task, loss, theta)
     if task == "agnostic":
-        return _agnostic(given, loss, **known)
+        return _agnostic(given, loss is not False, **known)
     if task == "refute":
         at = 0.5 - alpha if theta is None else theta
         answers = _answers(given.matrix, **known)
@@ -70,6 +71,16 @@ def plan(
         return kind(concepts=given, answers=None, shifts=np.zeros(1), **known)
     penalties, shifts = _penalties(given, epsilon, alpha)
     return kind(concepts=given, answers=penalties, shifts=shifts, **known)
+
+
+def _check_applies(task: str, loss: bool | None, theta: float | None) -> None:
+    """Refuse settings that the task would not look at."""
+    if loss is not None and task != "agnostic":
+        rule = f"is a setting of the agnostic task, and this one is {task}"
+        raise InvalidParameter("loss", loss, rule, "leave it out")
+    if theta is not None and task != "refute":
+        rule = f"is what losses are compared with in the task refute, and this one is {task}"
+        raise InvalidParameter("theta", theta, rule, "leave it out, or take the task refute")
 
 
 def _agnostic(given: ConceptClass, loss: bool, **known: float) -> AgnosticPlan:

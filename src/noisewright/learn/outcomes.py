@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from noisewright.display import Shown
-from noisewright.learn.concept_classes import Signs
+from noisewright.learn.concept_classes import ConceptClass, Signs
 from noisewright.privacy.budget import Privacy
 
 
@@ -37,12 +38,15 @@ class Outcome(Shown):
 class Learned(Outcome):
     """A concept: agnostic, of a loss within `alpha` of the best; realizable, of at most `alpha`.
 
-    `loss` and `interval` are estimated where the plan says so.
+    `concept` is its row in the class as it was given, before concepts that say the same were
+    joined, and `learned(points)` what it says of points of `source`, the class. `loss` and
+    `interval` are estimated where the plan says so.
     """
 
     concept: int
     name: str
     labels: Signs = field(repr=False)
+    source: ConceptClass = field(repr=False)
     loss: float | None = None
     interval: tuple[float, float] | None = None
 
@@ -50,8 +54,8 @@ class Learned(Outcome):
         told = [] if self.loss is None else [("loss", f"{self.loss:.4f}")]
         return [("concept", self.name), *told, *super()._facts()]
 
-    def __call__(self, points: npt.ArrayLike) -> Signs:
-        return np.asarray(self.labels[np.asarray(points)])
+    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> Signs:
+        return self.labels[self.source.columns(points)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -34,6 +34,7 @@ from noisewright.local.reading import stored
 from noisewright.local.reports.format import Client, ReportFormat
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import uniform_below
+from noisewright.privacy.spend import Promise, Spend
 
 PROTOCOLS = ("non-interactive", "elimination", "bandit")
 _REMEDY = "select again, or restore the file"
@@ -94,6 +95,11 @@ class Selection(Shown):
     def privacy(self) -> Privacy:
         """What every person's answer promises, recomputed from what devices run."""
         return self.contest.response.promise
+
+    @property
+    def spend(self) -> Spend:
+        """What one answer costs the person who gives it."""
+        return Spend("replace-one", (Promise(self.contest.epsilon, 0.0),))
 
     @property
     def people(self) -> int:

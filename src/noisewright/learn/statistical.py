@@ -48,6 +48,16 @@ def statistical_queries(
     demand = Demand(queries, tolerance, beta)
     if model not in MODELS:
         raise unknown_name("model", model, "is no oracle", MODELS)
+    if model == "exact" and privacy is not None:
+        rule = "cannot be kept by exact answers"
+        raise InvalidParameter("privacy", privacy.kind, rule, "leave it out, or take another model")
+    for name, value in (("together", together), ("intrusions", intrusions)):
+        if value != 1 and model != "pan-private":
+            rule = f"is a setting of the pan-private model, and this one is {model}"
+            raise InvalidParameter(name, value, rule, "leave it out")
+    if together != 1 and intrusions > 1:
+        rule = "shares people in a memory that is seen once"
+        raise InvalidParameter("together", together, rule, "leave it out, or allow one intrusion")
     if isinstance(intrusions, bool) or int(intrusions) != intrusions or intrusions < 1:
         raise InvalidParameter("intrusions", intrusions, "must be a whole number >= 1")
     if model == "exact":

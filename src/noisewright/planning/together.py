@@ -195,6 +195,10 @@ def plan_together(
 
 def total_spend(plans: Sequence[Plan]) -> Spend:
     """What executing every one of these plans once costs, about the same people."""
+    for plan in plans:
+        if not isinstance(getattr(plan, "spend", None), Spend):
+            rule = "must be plans or what else says what it spends"
+            raise InvalidParameter("plans", type(plan).__name__, rule)
     relations = sorted({plan.privacy.neighbours for plan in plans})
     if len(relations) != 1:
         raise InvalidParameter(

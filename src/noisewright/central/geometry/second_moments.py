@@ -40,6 +40,7 @@ _MOST_PEOPLE = 2**26
 _ROWS = 2**15  # summed at once in floats, which hold these sums exactly
 _ROOT_HALF = 0.7071067811865476  # the least float not below it
 _LARGEST = 1e100  # radii: longer rows have lost their direction, and floats their range
+_SMALLEST_RADIUS, _LARGEST_RADIUS = 1e-50, 1e50  # errors go by its fourth power: floats hold it
 _SIMULATED = 1000  # eigenvalues of the noise that are simulated at least
 _STEPS = 64  # of rounding within the scale of the noise: they add nothing that could be seen
 
@@ -63,6 +64,9 @@ class SecondMoments:
                 "columns", self.columns, f"must be from 1 to {LARGEST_DIMENSION}"
             )
         positive("radius", self.radius, "the Euclidean length that rows are clipped to")
+        if not _SMALLEST_RADIUS <= self.radius <= _LARGEST_RADIUS:
+            rule = f"must lie between {_SMALLEST_RADIUS:g} and {_LARGEST_RADIUS:g}"
+            raise InvalidParameter("radius", self.radius, rule, "count in another unit")
         if not 0 <= self.share <= LARGEST_SHARE:
             raise InvalidParameter("share", self.share, f"must lie between 0 and {LARGEST_SHARE}")
         _ = self.spend
