@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.trace import floors, prior_bound
 from noisewright.planning.local_make import plan_local
@@ -93,7 +94,6 @@ def test_no_floor_of_two_thousand_lies_above_the_optimum(block):
         "prefix:6+10000000@total:6",
         "(0.00001@prefix:3)*identity:2",
         "0.00001@(prefix:3*identity:2)",
-        "10000000@total:5",
         "(prefix:3+100000@total:3)*(prefix:2+100000@total:2)",
         "allmarginals:2x3",
         "100000000@parity:2:<=1",
@@ -103,3 +103,11 @@ def test_no_floor_of_a_structured_workload_lies_above_the_optimum(text):
     asked = workload(text)
     prior = np.random.default_rng(0).dirichlet(np.ones(asked.size))
     check_plan(asked, 2.0, check_floors(asked, asked.dense(), 2.0, prior))
+
+
+def test_queries_that_tell_nobody_apart_have_no_floor_above_nothing_and_no_plan():
+    asked = workload("10000000@total:5")
+    prior = np.random.default_rng(0).dirichlet(np.ones(asked.size))
+    check_floors(asked, asked.dense(), 2.0, prior)
+    with pytest.raises(InvalidParameter, match="tells no two people apart"):
+        plan_local(asked, Privacy(2.0), cache=False, effort="low")
