@@ -11,7 +11,8 @@ import pytest
 from local.strategies import SMALL
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.answers import distribution, estimate
+from noisewright.local.analysis.answers import estimate
+from noisewright.local.analysis.distribution import distribution
 from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.composed.union import union
 from noisewright.local.mechanism import LocalProblem

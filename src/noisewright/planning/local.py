@@ -16,10 +16,11 @@ from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.answers import distribution
+from noisewright.local.analysis.distribution import distribution
 from noisewright.local.analysis.goodness import goodness_of_fit
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
+from noisewright.local.analysis.roughness import lines_of
 from noisewright.local.analysis.shrinkage import (
     Shrinkage,
     minimax_affine,
@@ -356,11 +357,14 @@ class LocalPlan(Shown):
     def distribution(
         self, reports: Any, *, groups: int = 1, cap: float | None = None
     ) -> FloatArray:
-        """The estimated share of people in every cell: none negative, summing to one.
+        """The likeliest share of people in every cell, by a model: none negative, summing to one.
 
-        What the workload does not ask, and the mechanism does not see, is spread evenly.
+        Nearest to the unbiased estimate in the metric of the reports, and smooth along ordered
+        attributes as far as the reports themselves suggest. Biased, and without intervals. What
+        the mechanism does not see is spread evenly.
         """
-        return distribution(self.aggregate(reports, groups=groups, cap=cap))
+        collected = self.aggregate(reports, groups=groups, cap=cap)
+        return distribution(collected, lines_of(self.workload, self.domain))
 
     # --- what people and scripts see ----------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter
 from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
 from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
 from noisewright.local.composed.table_strategy import TableData, TableStrategy
@@ -51,7 +51,7 @@ def estimate(
     large for one, of marginal tables that are not negative and agree where they overlap.
     """
     strategy = aggregate.format.strategy
-    _checked_people(aggregate)
+    checked_people(aggregate)
     strategy.check_reach(workload)
     known = _known(strategy, workload, aggregate)
     price = _MEDIAN_PRICE if aggregate.groups > 1 else 1.0
@@ -61,17 +61,8 @@ def estimate(
     return Estimates(answers, known.centre, accuracy, histogram)
 
 
-def distribution(aggregate: Aggregate) -> FloatArray:
-    """The share of people in every cell: none negative, summing to one."""
-    strategy, people = aggregate.format.strategy, _checked_people(aggregate)
-    if not strategy.lists_cells:
-        raise TooLarge(f"a distribution over {strategy.size:.3g} cells is too long; ask for tables")
-    groups, scales = _groups(aggregate)
-    cells = _median([strategy.estimate(*group) for group in groups], scales)
-    return project_to_total(cells, float(people)) / people
-
-
-def _checked_people(aggregate: Aggregate) -> int:
+def checked_people(aggregate: Aggregate) -> int:
+    """How many people reported; nobody is refused."""
     if aggregate.people == 0:
         aside = [
             f"{n} {reason.replace('_', ' ')}" for reason, n in aggregate.set_aside.items() if n
@@ -98,29 +89,30 @@ class _Known(Protocol):
 
 def _known(strategy: Strategy, workload: Workload, aggregate: Aggregate) -> _Known:
     """Over all cells, or table by table; of all reports, or medians over groups."""
-    groups, scales = _groups(aggregate)
+    groups, scales = filled_groups(aggregate)
     people = aggregate.people
     if isinstance(strategy, TableStrategy) and strategy.by_tables:
         parts = [TableData.estimated(strategy, workload, *group) for group in groups]
-        centre = _median([part.answers() for part in parts], scales)
+        centre = median([part.answers() for part in parts], scales)
         blocks = parts[0].tables
-        tables = {b: _median([part.tables[b] for part in parts], scales) for b in blocks}
+        tables = {b: median([part.tables[b] for part in parts], scales) for b in blocks}
         data = replace(parts[0], people=people, tables=tables)
         return _KnownTables(centre, data, workload)
     cells = [strategy.estimate(*group) for group in groups]
     answers = [np.asarray(workload.matvec(x), dtype=np.float64) for x in cells]
-    centre, histogram = _median(answers, scales), _median(cells, scales)
+    centre, histogram = median(answers, scales), median(cells, scales)
     return _KnownCells(centre, histogram, strategy, workload, people)
 
 
-def _groups(aggregate: Aggregate) -> tuple[list[tuple[IntArray, int]], FloatArray]:
+def filled_groups(aggregate: Aggregate) -> tuple[list[tuple[IntArray, int]], FloatArray]:
     """Statistics and people of every group that has any, and what scales it to all people."""
     filled = np.flatnonzero(aggregate.group_people)
     groups = [(aggregate.tally[g], int(aggregate.group_people[g])) for g in filled]
     return groups, aggregate.people / aggregate.group_people[filled]
 
 
-def _median(parts: list[FloatArray], scales: FloatArray) -> FloatArray:
+def median(parts: list[FloatArray], scales: FloatArray) -> FloatArray:
+    """What groups say of all people: their median, entry by entry."""
     if len(parts) == 1:
         return np.asarray(parts[0] * scales[0])
     return np.asarray(np.median([s * part for s, part in zip(scales, parts, strict=True)], axis=0))

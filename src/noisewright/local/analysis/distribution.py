@@ -1,0 +1,128 @@
+"""The distribution that reports make likeliest, smooth where cells are ordered: a model's answer.
+
+With X the information of a report and x̂ the unbiased shares from N of them, ½N(p − x̂)ᵀX(p − x̂) is
+their loss of likelihood to second order: what is least over the simplex is near in the reports' own
+metric, where the cells' errors need not be independent. Before any report p is taken to be normal
+about the even distribution with precision T = τI, and T = τI + λΔ_rᵀΔ_r where cells are ordered.
+The λ and r = 1 or 2 are those with the most evidence: the chance of the reports with p integrated
+out, as if it could be negative. With A = NX + τI = LLᵀ, the eigenvalues k and vectors U of
+L⁻¹ΔᵀΔL⁻ᵀ, the eigenvalues κ of ΔᵀΔ, and c = UᵀL⁻¹(NXx̂ + τ/n), its logarithm is, up to a constant,
+
+    ½ Σ log(τ + λκᵢ) − ½ Σ log(1 + λkᵢ) + ½ Σ cᵢ²/(1 + λkᵢ).
+
+The result is biased and has no intervals. It uses statistics that the estimate keeps, and no more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from noisewright.errors import TooLarge
+from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.simplex_fit import fit_on_simplex
+from noisewright.local.analysis.answers import checked_people, filled_groups, median
+from noisewright.local.analysis.information import (
+    CentredInformation,
+    DenseInformation,
+    Information,
+    UnformedInformation,
+)
+from noisewright.local.analysis.roughness import Line, Roughness
+from noisewright.local.reports.aggregate import Aggregate
+from noisewright.local.strategy import DENSE_SIZE, IndexStrategy, Strategy
+from noisewright.workload.base import FloatArray
+
+_ORDERS = 1, 2
+_TAU = 1.0
+"""The chance of no distribution is more than e^½ of another's: ‖p − 1/n‖² ≤ 1. It decides alone
+where reports say nothing, and makes T regular."""
+
+_CHANCES_ENTRIES = 2**24
+_MULTIPLIERS = 200  # values of λ that are tried, evenly by ratio
+_ZERO = 1e-12  # of the largest eigenvalue
+
+_SHARE_OF_EVIDENCE = 0.1
+"""λ over the one with the most evidence.
+
+The evidence knows nothing of p ≥ 0, which smooths as well, nor of spikes on smooth data. With
+10^4 to 10^5 people of four densities on 64 cells at ε = 0.5, 1 and 4 the whole λ erred (W1) by up
+to 1.16 times the better of isotonic and clipped answers, half of it by 1.12, a fifth by 1.09, a
+tenth by 1.06. On Beta(5, 2) they erred by .76 to .92, .76 to .90, .77 to .90 and .79 to .93 times.
+"""
+
+
+def distribution(aggregate: Aggregate, lines: tuple[Line, ...] = ()) -> FloatArray:
+    """The share of people in every cell: none negative, summing to one; smooth along the lines."""
+    strategy, people = aggregate.format.strategy, checked_people(aggregate)
+    information = _information(strategy)
+    groups, scales = filled_groups(aggregate)
+    estimates = [information.solve(strategy.score(*group)) for group in groups]
+    shares = median(estimates, scales) / people
+    if isinstance(information, CentredInformation) and strategy.size > DENSE_SIZE:
+        # All cells are alike, and so their metric is the plain distance.
+        known = people * information.contrast
+        return project_to_total((known * shares + _TAU / strategy.size) / (known + _TAU), 1.0)
+    return likely_shares(people * information.dense(), shares, lines)
+
+
+def likely_shares(
+    information: FloatArray, shares: FloatArray, lines: tuple[Line, ...] = ()
+) -> FloatArray:
+    """The likeliest shares from unbiased ones and the information NX of all reports."""
+    cells = len(shares)
+    metric = information + _TAU * np.eye(cells)
+    pull = information @ shares + _TAU / cells
+
+    roughnesses = [
+        Roughness.of(lines, order)
+        for order in _ORDERS
+        if any(len(line.widths) > order for line in lines)
+    ]
+    smoothings = [smoothing(metric, pull, one) for one in roughnesses]
+    if smoothings:
+        _, form = max(smoothings, key=lambda one: one[0])
+        metric = metric + _SHARE_OF_EVIDENCE * form
+    return fit_on_simplex(metric, pull)
+
+
+def smoothing(
+    metric: FloatArray, pull: FloatArray, roughness: Roughness
+) -> tuple[float, FloatArray]:
+    """The most evidence that any λ has (its logarithm, up to a constant), and λΔᵀΔ."""
+    from scipy.linalg import solve_triangular
+
+    lower = np.linalg.cholesky(metric)
+    half = solve_triangular(lower, roughness.matrix, lower=True)
+    turned = solve_triangular(lower, half.T, lower=True)
+    k, vectors = np.linalg.eigh((turned + turned.T) / 2)
+    k = np.maximum(k, 0.0)
+    squares = (vectors.T @ solve_triangular(lower, pull, lower=True)) ** 2
+
+    # From where hardly anything is smoothed to where hardly anything rough is left.
+    seen = k[k > _ZERO * k[-1]]
+    multipliers = np.geomspace(1e-3 / seen[-1], 1e3 / seen[0], _MULTIPLIERS)
+    shrunk = 1.0 + np.outer(multipliers, k)
+    evidence = np.log(_TAU + np.outer(multipliers, roughness.eigenvalues)).sum(axis=1)
+    evidence = (evidence - np.log(shrunk).sum(axis=1) + (squares / shrunk).sum(axis=1)) / 2
+
+    best = int(np.argmax(evidence))
+    return float(evidence[best]), multipliers[best] * roughness.matrix
+
+
+def _information(strategy: Strategy) -> Information:
+    """X of all reports together, whatever part of the strategy they come from."""
+    information = strategy.information
+    many = strategy.size > DENSE_SIZE
+    if many and not isinstance(information, CentredInformation):
+        raise TooLarge(
+            f"a distribution over {strategy.size:.3g} cells is not fitted (limit {DENSE_SIZE}); "
+            f"ask for tables, or for coarser cells"
+        )
+    if not isinstance(information, UnformedInformation):
+        return information
+
+    # Tables drawn at random are decoded one by one; here the reports are taken together.
+    entries = strategy.size * (strategy.outputs or _CHANCES_ENTRIES)
+    if not isinstance(strategy, IndexStrategy) or entries > _CHANCES_ENTRIES:
+        raise TooLarge(f"a distribution from reports of {strategy.kind} takes long; ask for tables")
+    return DenseInformation(strategy.moment(strategy.prior))
