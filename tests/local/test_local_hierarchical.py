@@ -17,6 +17,7 @@ from noisewright.local.composed.tree import (
     interval_products,
 )
 from noisewright.local.histogram.sets import RandomizedResponse
+from noisewright.local.listed import Decoded
 from noisewright.workload import workload
 
 
@@ -52,6 +53,36 @@ def test_closed_forms_equal_matrices(text, monkeypatch):
     np.testing.assert_allclose(
         tree.type_variances(w.gram()), dense.type_variances(w.gram()), rtol=1e-9
     )
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "text", ["prefix:20", "prefix:50", "ranges:31", "identity:17", "prefix:6*prefix:5"]
+)
+def test_all_levels_are_decoded_together_where_nobody_errs_more(text, epsilon):
+    w = workload(text)
+    strategy = hierarchical(w.gram(), epsilon)
+    inner = strategy.inner if isinstance(strategy, Decoded) else strategy
+    apart = Mixture(inner.components, inner.coarsenings, inner.weights)
+    here, before = Analysis(strategy, w), Analysis(apart, w)
+    assert here.worst_case <= before.worst_case * (1 + 1e-12)
+    assert here.average_case <= before.average_case * (1 + 1e-9)
+    # tr WX⁺Wᵀ with X of single reports at the even distribution: the least of unbiased estimates.
+    q, dense = strategy.dense(), w.dense()
+    q = q[q.max(axis=1) > 0]  # some reports never come
+    information = q.T @ (q / q.mean(axis=1, keepdims=True))
+    told = np.trace(dense @ np.linalg.pinv(information) @ dense.T)
+    least = told - (dense**2).sum() / w.size
+    assert here.average_case >= least * (1 - 1e-9)
+    if isinstance(strategy, Decoded):
+        assert here.average_case == pytest.approx(least, rel=1e-9)
+
+
+def test_uneven_trees_need_fewer_people_when_decoded_together():
+    w = workload("prefix:50")
+    strategy = hierarchical(w.gram(), 2.0)
+    assert isinstance(strategy, Decoded)
+    assert Analysis(strategy, w).worst_case < 0.98 * Analysis(strategy.inner, w).worst_case
 
 
 def test_level_weights_are_optimal():

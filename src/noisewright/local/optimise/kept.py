@@ -36,7 +36,7 @@ RETURNED = {
     "randomized-response": ("randomized-response",),
     "subset-selection": ("subset-selection",),
     "hadamard": ("hadamard",),
-    "hierarchical": ("mixture", "tree-mixture"),
+    "hierarchical": ("decoded", "mixture", "tree-mixture"),
     "fourier": ("fourier",),
 }
 """What a search returns: names of mechanisms, and the kinds of strategy that each may be."""
