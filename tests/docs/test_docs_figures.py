@@ -82,3 +82,14 @@ def test_people_are_those_of_the_rows_that_were_made(workload: str) -> None:
     for name, stated in zip(columns, LOCAL[workload], strict=True):
         if name is not None:
             assert stated == f"{rows[name]:,.0f}"
+
+
+def test_streams_are_as_near_their_bound_as_the_page_says() -> None:
+    page = (ROOT / "docs/how-to/streams.md").read_text(encoding="utf-8")
+    (claim,) = re.findall(
+        r"within ([\d.]+) %.*?up to ([\d,]+) steps, and within ([\d.]+) %", page, re.S
+    )
+    short, longest, long = float(claim[0]), int(claim[1].replace(",", "")), float(claim[2])
+    for steps in (2, 16, 64, 256, 1000, longest + 1, 4096, 100_000):
+        ratio = nw.plan_stream(steps, nw.Privacy(epsilon=1, delta=1e-9)).forecast().ratio
+        assert ratio <= 1 + (short if steps <= longest else long) / 100

@@ -113,3 +113,16 @@ def test_every_file_that_a_page_names_is_there() -> None:
     assert missing_places("see `norm/no_such_file.py` and `planning/nowhere`") != []
     left = {path.name: gone for path in PAGES if (gone := missing_places(path.read_text("utf-8")))}
     assert left == {}
+
+
+def test_every_room_has_its_row_in_the_table_of_rooms() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## The walk of a query")[0]
+    first = " ".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))
+    named = set(re.findall(r"`([a-z_]+)`", first))
+    files = {path.stem for path in (ROOT / "src/noisewright").glob("[a-z]*.py")}
+    assert named == {room for room in ROOMS | files if not room.startswith("_")}
+
+
+def test_every_room_says_what_it_is() -> None:
+    for path in sorted((ROOT / "src/noisewright").glob("**/__init__.py")):
+        assert not re.search("placeholder", path.read_text("utf-8"), re.IGNORECASE), path

@@ -4,6 +4,7 @@ import gzip
 import re
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -118,3 +119,18 @@ def test_columns_without_a_name_are_no_columns_of_one_name(tmp_path: Path) -> No
     (tmp_path / "t.csv").write_text("name,Name,,\n1,y,,\n2,z,,\n")
     rows = numeric_rows(tmp_path / "t.csv", ["name"])
     assert sum(len(batch) for batch in rows) == 2
+
+
+@pytest.mark.parametrize("form", [".csv", ".parquet", "arrow", "pandas"])
+def test_values_that_are_no_numbers_are_nan_wherever_rows_are_read(
+    tmp_path: Path, form: str
+) -> None:
+    """Text among numbers and whole columns of it; a CSV's reader must not cast by itself."""
+    words, mixed = ["x", "y", "z"], ["1.5", None, "x"]
+    table = pa.table({"words": words, "mixed": mixed, "number": [1.0, 2.0, None]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("words,mixed,number\nx,1.5,1\ny,,2\nz,x,\n")
+    source = {"arrow": table, "pandas": table.to_pandas()}.get(form, tmp_path / f"t{form}")
+    (rows,) = numeric_rows(source, ["number", "mixed", "words"])
+    nan = np.nan
+    np.testing.assert_array_equal(rows, [[1, 1.5, nan], [2, nan, nan], [nan, nan, nan]])

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from noisewright.errors import DomainError, withheld
 from noisewright.planning.counting import Source
-from noisewright.tables.duckdb import connect, open_table
+from noisewright.tables.duckdb import Table, connect, open_table
+from noisewright.tables.encode import read_as
 from noisewright.workload.base import FloatArray
 
 _ROWS = 2**15
@@ -22,7 +23,7 @@ def numeric_rows(source: Source, names: Sequence[str]) -> Iterator[FloatArray]:
     connection = connect()
     table = open_table(connection, source)
     table.require(names)
-    chosen = ", ".join(f"TRY_CAST(#{table.position(name)} AS DOUBLE)" for name in names)
+    chosen = ", ".join(_as_number(table, name) for name in names)
     failure = DomainError("the table could not be read to its end; check its format")
     reader = withheld(
         lambda: iter(table.relation.project(chosen).to_arrow_reader(_ROWS)), _FAILURES, failure
@@ -30,3 +31,9 @@ def numeric_rows(source: Source, names: Sequence[str]) -> Iterator[FloatArray]:
     while (batch := withheld(lambda: next(reader, None), _FAILURES, failure)) is not None:
         columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
         yield np.column_stack(columns).astype(np.float64)
+
+
+def _as_number(table: Table, name: str) -> str:
+    """SQL for a column as numbers: none where its type has none."""
+    place = f"#{table.position(name)}"
+    return read_as(place, table.type(name), "number") or "CAST(NULL AS DOUBLE)"
