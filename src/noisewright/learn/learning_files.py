@@ -1,6 +1,7 @@
 """What learning plans are kept as; a file may come from anybody.
 
 Kept are the class, the task and its figures, what clients run, and the matrix that is estimated.
+How many people another protocol would take is kept as it was said.
 What is promised follows again: ε from the clients' specification, people and accuracies from the
 tails of the estimates and from how far the matrix is from the class's own.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -33,6 +34,8 @@ _STRATEGY = "strategy."
 _Text = Annotated[str, msgspec.Meta(max_length=200)]
 _Plain = _Text | int | float
 _Number = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+_Protocol = Literal["factorization", "one concept a person"]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
 class LearningFile(Header, frozen=True, tag="learning-plan"):
@@ -49,6 +52,7 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
     loss: bool
     strategy: dict[str, Any] | None
     numbers: list[_Number] | None = None
+    others: dict[_Protocol, _Count] | None = None
 
     @classmethod
     def of(cls, plan: LearningPlan, arrays: dict[str, Array]) -> LearningFile:
@@ -78,12 +82,19 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
             theta=plan.theta if isinstance(plan, RefutationPlan) else None,
             loss=plan.loss if isinstance(plan, AgnosticPlan) else False,
             strategy=settings,
+            others=cast("dict[_Protocol, int]", dict(plan.others)),
         )
 
     def content(self, arrays: dict[str, Array]) -> LearningPlan:
         """The plan again."""
         given = self._class(arrays)
-        known = {"concepts": given, "alpha": self.alpha, "beta": self.beta, "epsilon": self.epsilon}
+        known = {
+            "concepts": given,
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "epsilon": self.epsilon,
+            "others": self.others or {},
+        }
         plan = self._plan(known, given, self._estimates(given, arrays), arrays)
         if plan.privacy.epsilon != self.epsilon:
             raise FileFormatError(f"its clients keep another epsilon than it says; {_REMEDY}")
@@ -112,6 +123,8 @@ class LearningFile(Header, frozen=True, tag="learning-plan"):
         asks = given.count > 1 or self.task.startswith("refute") or self.loss
         if asks == (answers is None):
             raise FileFormatError(f"it asks nobody, or for nothing; {_REMEDY}")
+        if plan.protocol in plan.others:
+            raise FileFormatError(f"its own protocol is none of the others; {_REMEDY}")
         _ = plan.people  # whatever does not fit is refused here
         return plan
 

@@ -13,8 +13,8 @@ Chances of failure are sums over concepts of the tails of their estimates, on th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +26,9 @@ from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.learn.concept_classes import ConceptClass
 from noisewright.learn.learners import labelled_cells
+from noisewright.learn.one_each import protocol_of
 from noisewright.learn.outcomes import Learned, Outcome, Refutation
+from noisewright.local.approximate.comparisons import Comparisons, comparisons
 from noisewright.local.approximate.linear_answers import LinearAnswers
 from noisewright.local.approximate.tails import Tails, biases
 from noisewright.local.reports.aggregate import Aggregate
@@ -45,7 +47,7 @@ class LearningPlan(Shown):
     """One report of each person, `people` of them, and `decide`.
 
     `answers` estimates a number per concept; None where the class has one concept, which is known
-    without asking anybody.
+    without asking anybody. `others` is how many people the protocols take that were not chosen.
     """
 
     concepts: ConceptClass
@@ -53,6 +55,7 @@ class LearningPlan(Shown):
     beta: float
     epsilon: float
     answers: LinearAnswers | None
+    others: Mapping[str, int] = field(default_factory=dict)
 
     task: ClassVar[str]
 
@@ -67,6 +70,7 @@ class LearningPlan(Shown):
             ("alpha", f"{self.alpha:g}"),
             ("beta", f"{self.beta:g}"),
             ("people", f"{self.people:,}"),
+            *([("protocol", self.protocol)] if self.protocol else []),
         ]
 
     # --- before anything is collected ---------------------------------------------------------
@@ -82,6 +86,16 @@ class LearningPlan(Shown):
     def spend(self) -> Spend:
         """What one report costs the person who sends it."""
         return Spend("replace-one", (Promise(self.epsilon, 0.0),))
+
+    @cached_property
+    def protocol(self) -> str | None:
+        """Whether people report about all concepts together or about one each; None for nobody."""
+        return None if self.answers is None else protocol_of(self.answers.strategy, self.concepts)
+
+    @property
+    def needs(self) -> dict[str, int]:
+        """The people that this protocol takes, and the other where it was planned as well."""
+        return {} if self.protocol is None else {self.protocol: self.people, **self.others}
 
     @abstractmethod
     def proves(self, alpha: float, people: int) -> bool:
@@ -125,6 +139,8 @@ class LearningPlan(Shown):
             "alpha": self.alpha,
             "beta": self.beta,
             "people": self.people,
+            "protocol": self.protocol,
+            "needs": self.needs,
             "privacy": self.privacy.to_dict(),
         }
 
@@ -239,13 +255,35 @@ class AgnosticPlan(CorrelationPlan):
         return (rows[:1] - rows[1:]) / 2 if len(rows) == 2 and not self.loss else rows
 
     def failure(self, alpha: float, people: int) -> float:
-        """Both sides of all concepts; of the best concept below and of the others above without.
+        """All concepts above and the best below; without a loss also what follows from pairs.
 
-        Without a loss, a concept that is worse by more than α is chosen only where it is estimated
-        too high, or the best too low, by more than α: of each concept one side counts.
+        A concept that is worse by more than α is chosen only where it is estimated too high, or the
+        best too low, by more than α. The chosen one is estimated too low by that much only where
+        the best is as well, whose estimate is no larger and whose correlation no smaller.
+
+        Without a loss a wrong choice also takes that one concept is estimated above the best, which
+        it lies 2α below: a chance for each pair.
         """
         up, down = self.tails.chances(alpha, people)
-        return float((up + down if self.loss else np.maximum(up, down)).sum())
+        if self.loss:
+            return float(up.sum() + down.max())
+        apart = float(np.maximum(up, down).sum())
+        if self._comparisons is None:
+            return apart
+        return min(apart, self._comparisons.failure(2 * alpha, people))
+
+    @property
+    def by_pairs(self) -> bool:
+        """Whether chances of a wrong choice are worked out for concepts two by two."""
+        return self._comparisons is not None
+
+    @cached_property
+    def _comparisons(self) -> Comparisons | None:
+        """None where pairs are too many, a loss is wanted, or one difference says it all."""
+        rows = self.correlations
+        if self.loss or len(rows) < self.concepts.count:
+            return None
+        return comparisons(self._asking, np.hstack([rows, -rows]))
 
     def _decided(
         self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, unknown_name
+from noisewright.errors import InvalidParameter, TooLarge, unknown_name
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.learn.learning_plan import AgnosticPlan, LearningPlan, RefutationPlan
+from noisewright.learn.one_each import one_concept_each
 from noisewright.learn.realizable import eta
 from noisewright.learn.realizable_plan import RealizablePlan, RealizableRefutationPlan
 from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
@@ -49,6 +51,9 @@ def plan(
     finds a concept of loss at most `alpha` where some concept labels everybody rightly, and
     "refute-realizable" tells whether one does or all have a loss above alpha. Each holds with
     probability 1 − `beta`; `.people` is how many it takes, before anything is collected.
+
+    People report about all concepts together, through a factorization, or each about one concept:
+    `.protocol` is the way that takes fewer, `.needs` what each takes.
     """
     if task not in TASKS:
         raise unknown_name("task", task, "is no task", TASKS)
@@ -58,19 +63,39 @@ def plan(
     probability("alpha", alpha, "try 0.1")
     probability("beta", beta, "try 0.05")
     given = concepts(source, points).distinct()
-    known = {"alpha": float(alpha), "beta": float(beta), "epsilon": epsilon}
+    known: dict[str, Any] = {"alpha": float(alpha), "beta": float(beta), "epsilon": epsilon}
     _check_applies(task, loss, theta)
     if task == "agnostic":
         return _agnostic(given, loss is not False, **known)
     if task == "refute":
         at = 0.5 - alpha if theta is None else theta
         answers = _answers(given.matrix, **known)
-        return RefutationPlan(concepts=given, answers=answers, theta=at, **known)
+        together = RefutationPlan(concepts=given, answers=answers, theta=at, **known)
+        return _better(together, _signed(given.matrix))
     kind = RealizablePlan if task == "realizable" else RealizableRefutationPlan
     if given.count == 1 and task == "realizable":
         return kind(concepts=given, answers=None, shifts=np.zeros(1), **known)
     penalties, shifts = _penalties(given, epsilon, alpha)
-    return kind(concepts=given, answers=penalties, shifts=shifts, **known)
+    plan = kind(concepts=given, answers=penalties, shifts=shifts, **known)
+    return _better(plan, (1 - _signed(given.matrix)) / 2, shifts=np.zeros(given.count))
+
+
+def _better(together: LearningPlan, targets: FloatArray, **settings: Any) -> LearningPlan:
+    """The plan as it is, or from one concept a person: the fewer people; it says what both need."""
+    try:
+        answers = one_concept_each(together.concepts, targets, together.epsilon)
+    except TooLarge:
+        return together
+    alone = replace(together, answers=answers, **settings)
+    if together.protocol == alone.protocol:  # the same directions, found twice
+        return together
+    chosen, other = sorted((together, alone), key=lambda plan: plan.people)
+    return replace(chosen, others=other.needs)
+
+
+def _signed(matrix: FloatArray) -> FloatArray:
+    """Over labelled points: first those of label +1, then −1."""
+    return np.hstack([matrix, -matrix])
 
 
 def _check_applies(task: str, loss: bool | None, theta: float | None) -> None:
@@ -83,19 +108,28 @@ def _check_applies(task: str, loss: bool | None, theta: float | None) -> None:
         raise InvalidParameter("theta", theta, rule, "leave it out, or take the task refute")
 
 
-def _agnostic(given: ConceptClass, loss: bool, **known: float) -> AgnosticPlan:
-    """Without a loss, with the common part of all concepts or as they are: the fewer people."""
+def _agnostic(given: ConceptClass, loss: bool, **known: Any) -> LearningPlan:
+    """Without a loss, less what concepts have in common: their mean where all pairs are looked at.
+
+    Pairs see what the mean leaves; where they are too many, the function with the least norm left,
+    or none, whichever takes fewer people.
+    """
     nothing = np.zeros(given.size)
     if given.count == 1 and not loss:
         return AgnosticPlan(concepts=given, answers=None, loss=False, subtracted=nothing, **known)
-    options = [nothing] if loss else [nothing, common_part(given, known["alpha"] / 4)]
-    plans = []
-    for f in options:
+
+    def less(f: FloatArray) -> AgnosticPlan:
         empty = AgnosticPlan(concepts=given, answers=None, loss=loss, subtracted=f, **known)
-        plans.append(replace(empty, answers=_answers(empty.correlations, **known)))
-        if len(empty.correlations) < given.count:
-            break  # of two concepts the difference, from which nothing is left to subtract
-    return min(plans, key=lambda each: each.people)
+        return replace(empty, answers=_answers(empty.correlations, **known))
+
+    together = less(nothing if loss else given.matrix.mean(axis=0))
+    if not (loss or together.by_pairs or given.count == 2):
+        options = [together, less(nothing)]
+        if quickly_searched((given.size, given.count)):
+            options.append(less(common_part(given, known["alpha"] / 4)))
+        together = min(options, key=lambda plan: plan.people)
+    whole = replace(together, subtracted=nothing)
+    return _better(together, _signed(whole.correlations), subtracted=nothing)
 
 
 def _answers(matrix: FloatArray, epsilon: float, alpha: float, beta: float) -> LinearAnswers:
@@ -112,20 +146,9 @@ def _answers(matrix: FloatArray, epsilon: float, alpha: float, beta: float) -> L
 
 
 def common_part(given: ConceptClass, entrywise: float) -> FloatArray:
-    """f for which γ2(W_C − 1fᵀ, α) is least; for classes too large for that, the mean concept.
-
-    Transposed it is γ̂2, the norm with a free shift of every row.
-    """
-    if not quickly_searched((given.size, given.count)):
-        mean = given.matrix.mean(axis=0)
-        better = _size(given.matrix - mean) < _size(given.matrix)
-        return mean if better else np.zeros(given.size)
+    """f for which γ2(W_C − 1fᵀ, α) is least: transposed, the norm with free shifts of rows."""
     norm = approximate_norm(given.matrix.T, entrywise, shift=True, tolerance=_SEARCH_GAP)
     return np.asarray(-norm.shifts)
-
-
-def _size(matrix: FloatArray) -> float:
-    return factorize(matrix, inf, tolerance=_SEARCH_GAP).value if matrix.any() else 0.0
 
 
 def _penalties(

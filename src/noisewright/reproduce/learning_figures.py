@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import log, tanh
+from typing import Any
 
 from noisewright import api
 from noisewright.learn.concept_classes import concepts
@@ -53,12 +54,16 @@ def _remarks_thresholds(study: Study) -> list[str]:
     ]
 
 
-def _learnt(text: str, task: str) -> dict[str, Value]:
-    return {"people": learn(text, _PRIVACY, task=task, alpha=_ALPHA, beta=_BETA).people}
+def _learnt(text: str, **task: Any) -> dict[str, Value]:
+    plan = learn(text, _PRIVACY, alpha=_ALPHA, beta=_BETA, **task)
+    return {"people": plan.people, "protocol": str(plan.protocol)}
 
 
 def _one_concept_each(text: str) -> dict[str, Value]:
-    """Each person is asked about one concept by a randomised bit; Hoeffding for all of them."""
+    """The best concept, without its loss, where equal groups are asked about one concept each.
+
+    By a randomised bit, with Hoeffding's bound for the difference of any two groups.
+    """
     count = concepts(text).count
     return {"people": count * log(count / _BETA) / (_ALPHA * tanh(_EPSILON / 2)) ** 2}
 
@@ -74,8 +79,9 @@ def _learning(study: Study, settings: Settings) -> None:
     classes += [("parities", f"parities:{bits}", 2**bits) for bits in range(2, most + 1)]
     for name, text, size in classes:
         lines = {
-            "agnostic": partial(_learnt, text, "agnostic"),
-            "realizable": partial(_learnt, text, "realizable"),
+            "agnostic": partial(_learnt, text),
+            "agnostic, without its loss": partial(_learnt, text, loss=False),
+            "realizable": partial(_learnt, text, task="realizable"),
             "one concept a person": partial(_one_concept_each, text),
             _PROTOCOL: partial(_learning_bound, text),
         }

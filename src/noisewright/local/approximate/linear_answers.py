@@ -88,8 +88,8 @@ class LinearAnswers(Shown):
         The variance over a population is E (V − c)² at the best c, so the largest over all
         populations is the least over c of the largest over columns.
         """
-        numbers = rows @ self._reading
-        squares = numbers**2 @ self._chances
+        numbers = rows @ self.reading
+        squares = numbers**2 @ self.chances
         low, high = rows.min(axis=1), rows.max(axis=1)
         for _ in range(_CENTRING_STEPS):  # a convex function of c: its slope is that of the worst
             c = (low + high) / 2
@@ -101,11 +101,13 @@ class LinearAnswers(Shown):
         return np.maximum(variance, 0.0), numbers.max(axis=1), numbers.min(axis=1)
 
     @cached_property
-    def _chances(self) -> FloatArray:
+    def chances(self) -> FloatArray:
+        """Of every report, for every column."""
         return self.strategy.dense()
 
     @cached_property
-    def _reading(self) -> FloatArray:
+    def reading(self) -> FloatArray:
+        """What every report adds to the estimated number of people with each column."""
         return report_estimates(self.strategy)
 
     # --- errors before any report -------------------------------------------------------------
