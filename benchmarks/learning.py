@@ -140,9 +140,14 @@ def two() -> None:
 
 
 def realizable() -> None:
+    tasks = {
+        "realizable": {"task": "realizable"},
+        "agnostic, without its loss": {"loss": False},
+        "agnostic": {},
+    }
     plans = {
-        task: nw.learn.plan("monotone-conjunctions:8", PRIVACY, task=task, alpha=ALPHA, loss=False)
-        for task in ("realizable", "agnostic")
+        name: nw.learn.plan("monotone-conjunctions:8", PRIVACY, alpha=ALPHA, **asked)
+        for name, asked in tasks.items()
     }
     learner = nw.learn.MonotoneConjunction(8, ALPHA)
     for model, together in (("sequential", 1), ("pan-private", 8)):

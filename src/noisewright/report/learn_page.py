@@ -7,6 +7,7 @@ from typing import Any
 
 from noisewright.display import Shown
 from noisewright.learn.learning_plan import LearningPlan
+from noisewright.learn.one_each import ONE_EACH
 from noisewright.learn.outcomes import Learned, Outcome, Refutation
 from noisewright.learn.selection import Selected, Selection
 from noisewright.privacy.budget import Privacy
@@ -125,9 +126,17 @@ def _plan(plan: LearningPlan) -> dict[str, Any]:
         "tiles": [
             Tile("people needed", f"{plan.people:,}", f"for α = {plan.alpha:g}"),
             Tile("concepts", f"{concepts.count:,}", f"over {concepts.size:,} points"),
+            *([_protocol(plan)] if plan.protocol else []),
         ],
         "drawings": [_by_people(plan)] if plan.people else [],
     }
+
+
+def _protocol(plan: LearningPlan) -> Tile:
+    """What a report is about, and how many people the other way takes."""
+    about = "one concept" if plan.protocol == ONE_EACH else "all concepts"
+    others = [f"{name} takes {people:,} people" for name, people in plan.others.items()]
+    return Tile("a report tells of", about, "; ".join(others) or "the only way tried")
 
 
 def _by_people(plan: LearningPlan) -> Bars:
