@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import check_grad
 from test_central_mixed import MIXED
 
 from noisewright.central.blocks.block import Block
@@ -18,17 +14,12 @@ from noisewright.central.blocks.variance import query_variances, unit_error
 from noisewright.central.gaussian.product_designs import compile_family
 from noisewright.central.gaussian.products import as_one_axis
 from noisewright.central.laplace.laplace_tables import TablesObjective, cover, laplace_tables
-from noisewright.central.laplace.weighted_identity import (
-    PowerMean,
-    TotalVariance,
-    WeightedIdentity,
-    weighted_identity,
-)
 from noisewright.central.laplace.weighted_products import laplace_product, merged_cells
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Marginals, Workload, workload
 from noisewright.workload.structure import terms
+from oracles.l1_strategies import slope_error
 
 LAW = NoiseLaw("discrete-laplace", 300.0)
 
@@ -51,33 +42,6 @@ def as_matrix(strategy: BlockStrategy) -> np.ndarray:
     return full * block.multiplier / block.noise
 
 
-@pytest.mark.parametrize("text", ["prefix:7", "ranges:6", "prefix:2*ranges:3", "marginals:2^3:2"])
-def test_gradient_of_the_total_variance(text: str) -> None:
-    asked = workload(text)
-    variance = TotalVariance(asked.gram())
-    point = np.random.default_rng(0).random(3 * asked.size)
-    a = WeightedIdentity(point.reshape(3, -1)).strategy
-    expected = np.trace(np.linalg.inv(a.T @ a) @ asked.gram().dense())
-    assert variance(point)[0] == pytest.approx(expected, rel=1e-9)
-    assert slope_error(variance, point) < 1e-3 * np.linalg.norm(variance(point)[1])
-
-
-def slope_error(function: Callable[[np.ndarray], Any], point: np.ndarray) -> float:
-    """Distance of the stated gradient from differences of the value."""
-    return float(check_grad(lambda z: function(z)[0], lambda z: function(z)[1], point))
-
-
-@pytest.mark.parametrize("q", [1.0, 2.0, 7.5])
-def test_gradient_of_means_of_powers(q: float) -> None:
-    queries = workload("ranges:5").dense()
-    mean = PowerMean(queries, q)
-    point = np.random.default_rng(4).random(2 * 5)
-    a = WeightedIdentity(point.reshape(2, -1)).strategy
-    squares = ((queries @ np.linalg.pinv(a)) ** 2).sum(axis=1)
-    assert mean(point)[0] == pytest.approx(np.mean(squares**q) ** (1 / q), rel=1e-9)
-    assert slope_error(mean, point) < 1e-4 * np.linalg.norm(mean(point)[1])
-
-
 @pytest.mark.parametrize("norm", [4.0, np.inf])
 @pytest.mark.parametrize(
     "text", ["prefix:24", "ranges:20", "prefix:6*prefix:6", "total:4+prefix:4"]
@@ -96,17 +60,6 @@ def test_other_means_than_squares_are_made_small_too(text: str, norm: float) -> 
     assert means[1] <= means[0] * (1 + 1e-6)
     if text != "total:4+prefix:4" and norm == np.inf:
         assert means[1] < 0.97 * means[0]
-
-
-@pytest.mark.parametrize("text", ["prefix:9", "ranges:8", "identity:5", "prefix:4+total:4"])
-def test_weighted_identity_has_unit_sensitivity_and_the_stated_covariance(text: str) -> None:
-    asked = workload(text)
-    found = weighted_identity(asked.gram())
-    a = found.strategy
-    np.testing.assert_allclose(np.abs(a).sum(axis=0), 1)
-    np.testing.assert_allclose(found.covariance(), np.linalg.inv(a.T @ a), rtol=1e-8, atol=1e-9)
-    identity = np.sqrt(asked.gram().trace() / asked.queries)
-    assert dense_value(asked, a) <= identity * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

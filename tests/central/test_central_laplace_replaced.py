@@ -8,58 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import check_grad
 
 from noisewright.central.laplace.laplace_replaced import (
-    PublicTotal,
-    ShiftedGram,
     replaced_bound,
     replaced_laplace,
-    signed_identity,
 )
-from noisewright.central.laplace.weighted_identity import WeightedIdentity
+from noisewright.norm.signed_identity import signed_identity
 from noisewright.workload import workload
+from oracles.l1_strategies import distance, known_total_error
 
 TEXTS = ["prefix:7", "identity:5", "ranges:4", "prefix:3*prefix:3", "marginals:2^3:2"]
-
-
-def distance(a: np.ndarray) -> float:
-    """Largest L1 distance of two columns."""
-    return float(max(np.abs(a - a[:, [j]]).sum(axis=0).max() for j in range(a.shape[1])))
-
-
-def known_total_error(w: np.ndarray, a: np.ndarray) -> float:
-    """Root mean square error per unit of noise on A, when the total is known: least squares."""
-    basis = np.linalg.qr(np.column_stack([np.ones(w.shape[1]), np.eye(w.shape[1])[:, 1:]]))[0][
-        :, 1:
-    ]
-    return float(np.linalg.norm(w @ basis @ np.linalg.pinv(a @ basis)) / np.sqrt(len(w)))
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_the_variance_under_a_public_total_and_its_gradient(text: str) -> None:
-    asked = workload(text)
-    n = asked.size
-    point = np.random.default_rng(0).random((2, 2, n))
-    point[1] *= point[0] < 0.5
-    point[0] *= point[1] == 0
-    a = WeightedIdentity(point[0] - point[1]).strategy
-    variance = PublicTotal(asked.gram())
-    expected = known_total_error(asked.dense(), a) ** 2 * asked.queries
-    assert variance(point.ravel())[0] == pytest.approx(expected, rel=1e-9)
-    inside = point.ravel() + 0.1
-    error = check_grad(lambda z: variance(z)[0], lambda z: variance(z)[1], inside)
-    assert error < 1e-4 * (1 + np.linalg.norm(variance(inside)[1]))
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_shifted_queries_have_the_shifted_gram_matrix(text: str) -> None:
-    asked = workload(text)
-    z = np.random.default_rng(1).random(asked.size)
-    gram = ShiftedGram(asked.gram(), z)
-    w = asked.dense() @ (np.eye(asked.size) - np.outer(z, np.ones(asked.size)))
-    np.testing.assert_allclose(gram.dense(), w.T @ w, atol=1e-9)
-    np.testing.assert_allclose(gram.diagonal(), np.diagonal(w.T @ w), atol=1e-9)
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -17,8 +17,8 @@ import numpy as np
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.carry_means import CoreWidths, log_mean, powers
 from noisewright.central.carry.carry_search import best_carries
-from noisewright.central.laplace.weighted_identity import WeightedIdentity, intervals
 from noisewright.central.mechanism import Integers
+from noisewright.norm.weighted_identity import WeightedIdentity, intervals
 from noisewright.workload.base import FloatArray
 from noisewright.workload.tensor import mean_error
 

@@ -23,14 +23,14 @@ from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.gaussian.products import as_one_axis, fine_grid
 from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
 from noisewright.central.laplace.pure_bound import pure_bound
-from noisewright.central.laplace.weighted_identity import (
+from noisewright.central.problem import Candidate
+from noisewright.errors import InvalidParameter
+from noisewright.norm.factorize import factorize
+from noisewright.norm.weighted_identity import (
     WeightedIdentity,
     for_norm,
     weighted_identity,
 )
-from noisewright.central.problem import Candidate
-from noisewright.errors import InvalidParameter
-from noisewright.norm.factorize import factorize
 from noisewright.workload import Identity, Prefix, Ranges, Total, Workload
 from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray

@@ -28,6 +28,7 @@ from noisewright.local.strategy import (
     check_dense,
 )
 from noisewright.local.vector.held_columns import factor_columns, largest_distance, whole_columns
+from noisewright.norm.signed_identity import signed_identity
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import calibrate
 from noisewright.privacy.law import LawName, NoiseLaw
@@ -37,6 +38,7 @@ from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
 _MANY_CHOICES = 256
+_SEARCHED = 1024  # cells up to which sums are searched for: some ten seconds there
 _MOST_COORDINATES = 2**16
 _MOST_NUMBERS = 2**22
 _FARTHEST = 2**50
@@ -183,12 +185,12 @@ def matrix_l2(workload: Workload, epsilon: float, delta: float) -> VectorStrateg
 
 
 def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:
-    """Laplace noise on the best of a few strategies: cells, tree sums, queries, factorization."""
+    """Laplace noise on the best of a few strategies: cells with sums, queries, factorization."""
     check_epsilon(epsilon)
     check_dense(workload.size)
     gram = table_gram(workload)
     strategies = []
-    for columns in _l1_choices(workload):
+    for columns in _l1_choices(workload, gram):
         largest = largest_distance(columns, 1)
         if largest > 0:
             strategy = VectorStrategy(whole_columns(columns, largest), epsilon)
@@ -197,11 +199,15 @@ def matrix_l1(workload: Workload, epsilon: float) -> VectorStrategy:
     return min(strategies, key=lambda strategy: strategy.worst_variance(gram))
 
 
-def _l1_choices(workload: Workload) -> list[FloatArray]:
+def _l1_choices(workload: Workload, gram: Gram) -> list[FloatArray]:
     n = workload.size
-    choices = [np.asarray(Identity(n).dense()), _haar(n, 1.0), _haar(n, 0.7)]
+    choices = [np.asarray(Identity(n).dense())]
+    if n <= _SEARCHED:
+        choices.append(signed_identity(gram, (n,)).strategy)
+    else:
+        choices += [_haar(n, 1.0), _haar(n, 0.7)]
     if n <= _MANY_CHOICES:
-        choices += [factor_columns(workload), _haar(n, 0.5)]
+        choices.append(factor_columns(workload))
         if workload.queries <= 4 * n:
             choices.append(workload.dense())
     return choices

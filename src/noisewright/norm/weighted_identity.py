@@ -17,9 +17,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.central.blocks.axes import Integers
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import DenseGram, Gram
+
+Integers = npt.NDArray[np.int64]
 
 _HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
 _FIRST_STEPS = 50
