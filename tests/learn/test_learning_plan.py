@@ -7,7 +7,7 @@ import pytest
 
 import noisewright as nw
 from learn.simulated_people import aggregate_of, decided, labelled, losses
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.learn import Learned, LearningPlan, Refutation
 from noisewright.learn.learning_plan import AgnosticPlan
 from noisewright.learn.realizable_plan import RealizablePlan
@@ -329,3 +329,22 @@ def test_classes_too_large_for_a_tolerance_are_planned_exactly(
     people = labelled(np.full(8, 1 / 8), plan.concepts.table[3])
     outcome = decided(plan, people, 3 * plan.people, np.random.default_rng(8))
     assert losses(plan.concepts.table, people)[outcome.concept] <= plan.alpha
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize("text", ["thresholds:16", "thresholds:64", "parities:4"])
+@pytest.mark.parametrize("settings", [{}, {"loss": False}, {"task": "realizable"}], ids=str)
+def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
+    epsilon: float, text: str, settings: dict[str, object]
+) -> None:
+    """Reports tell ε² of a person, so that people times ε² change by random directions alone."""
+    if epsilon < 1e-4:
+        with pytest.raises(OutOfReach, match="too small for these queries"):
+            nw.learn.plan(text, nw.Privacy(epsilon), **settings)
+        return
+    usual = nw.learn.plan(text, nw.Privacy(epsilon=0.01), **settings)
+    try:
+        plan = nw.learn.plan(text, nw.Privacy(epsilon), **settings)
+    except OutOfReach:
+        return
+    assert plan.people * epsilon**2 > 0.85 * usual.people * 0.01**2

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import noisewright as nw
 from noisewright.cli import main
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.planning.local import LocalPlan
 
 PRIVACY = nw.Privacy(epsilon=1)
@@ -123,3 +123,15 @@ def test_a_strategy_that_comes_with_a_proof_must_need_fewer_people(
     after = nw.plan("prefix:8", PRIVACY, **settings)
     assert after.people_for_max_error() == before.people_for_max_error()
     assert after.mechanism == before.mechanism
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1e-4, 1e-3])
+def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(epsilon: float) -> None:
+    """Reports tell ε² of a person: people times ε² do not fall, whatever mechanisms are left."""
+    try:
+        plan = nw.plan("prefix:16", nw.Privacy(epsilon), model="local", max_error=0.1)
+    except OutOfReach:
+        return
+    usual = nw.plan("prefix:16", nw.Privacy(epsilon=0.01), model="local", max_error=0.1)
+    least = 0.9 * usual.people_for_max_error(0.1) * 0.01**2
+    assert plan.people_for_max_error(0.1) * epsilon**2 > least

@@ -232,7 +232,7 @@ class CorrelationPlan(LearningPlan):
         if answers.queries != len(rows):
             raise InvalidParameter("answers", answers.queries, f"must be {len(rows)}")
         over, under = biases(answers.targets, np.hstack([rows, -rows]))
-        return replace(answers.tails, over=over, under=under)
+        return answers.tails_around(over, under)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -73,7 +73,8 @@ def comparisons(answers: LinearAnswers, matrix: FloatArray) -> Comparisons | Non
         return None
     numbers = answers.targets @ answers.reading
     reach = np.stack([np.abs(row - numbers).max(axis=1) for row in numbers])
-    away = answers.targets - matrix
+    means = numbers @ answers.chances
+    away = means - matrix
     second, bias = np.zeros_like(reach), np.zeros_like(reach)
     cubed, excess = np.zeros_like(reach), np.zeros_like(reach)
     for cell in range(cells):
@@ -82,7 +83,7 @@ def comparisons(answers: LinearAnswers, matrix: FloatArray) -> Comparisons | Non
         cubes = (weighted * numbers) @ numbers.T
         own, thrice = products.diagonal(), (weighted * numbers**2).sum(axis=1)
         third = thrice[:, None] - thrice - 3 * (cubes - cubes.T)
-        mean = answers.targets[:, cell, None] - answers.targets[:, cell]
+        mean = means[:, cell, None] - means[:, cell]
 
         second = np.maximum(second, own[:, None] + own - 2 * products)
         cubed = np.maximum(cubed, third)

@@ -31,8 +31,9 @@ def strategy_tails(
     matrix = workload.dense()
     answered = matrix if targets is None else targets
     if isinstance(strategy, IndexStrategy) and _quick(strategy, len(answered)):
-        return LinearAnswers(strategy, answered).tails.around(*biases(answered, matrix))
+        return LinearAnswers(strategy, answered).tails_around(*biases(answered, matrix))
     asked = workload if targets is None else Explicit(targets)
+    strategy.check_reach(asked)
     spread = np.ptp(answered, axis=1)
     variance = LocalAccuracy(strategy, asked, 1, errors="worst").variance + spread**2 / 4
     with np.errstate(invalid="ignore"):  # reports without a limit that do not matter

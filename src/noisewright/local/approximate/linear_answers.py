@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.display import Shown
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.local.analysis.analysis import report_estimates
 from noisewright.local.approximate.tails import Tails
 from noisewright.local.reports.aggregate import Aggregate
@@ -30,6 +30,7 @@ from noisewright.workload.base import FloatArray
 
 _BLOCK_ENTRIES = 2**23
 _CENTRING_STEPS = 40
+_LOST = 1e-3  # of a query: where rank is lost it is nearly all, and less is counted as a bias
 _TYPICAL = 10_000, 0.05  # people and failure probability at which randomizers are compared
 
 
@@ -68,10 +69,21 @@ class LinearAnswers(Shown):
     @cached_property
     def tails(self) -> Tails:
         """Variances and ranges of the number that one report adds to every estimate."""
+        return self.tails_around(*self._biases())
+
+    def tails_around(self, over: FloatArray, under: FloatArray) -> Tails:
+        """The same where `targets` lie that far above and below what is asked.
+
+        What rounding leaves between the mean of an estimate and its target is added to both.
+        """
+        variance, above, below, missed = self._spreads
+        return Tails(variance, above, below, over + missed, under + missed)
+
+    @cached_property
+    def _spreads(self) -> tuple[FloatArray, ...]:
         parts = [self._moments(rows) for rows in self._blocks()]
-        variance, high, low = (np.concatenate(part) for part in zip(*parts, strict=True))
-        above, below = high - self.targets.min(axis=1), self.targets.max(axis=1) - low
-        return Tails(variance, above, below, *self._biases())
+        variance, high, low, missed = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return variance, high - self.targets.min(axis=1), self.targets.max(axis=1) - low, missed
 
     def _biases(self) -> tuple[FloatArray, FloatArray]:
         """How far the mean of an estimate can lie above and below the truth."""
@@ -82,13 +94,14 @@ class LinearAnswers(Shown):
         for start in range(0, self.queries, step):
             yield self.targets[start : start + step]
 
-    def _moments(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Largest variance over all people, and the largest and least number, of some queries.
+    def _moments(self, rows: FloatArray) -> tuple[FloatArray, ...]:
+        """Of some queries the largest variance, the largest and least number, and missed means.
 
         The variance over a population is E (V − c)² at the best c, so the largest over all
         populations is the least over c of the largest over columns.
         """
         numbers = rows @ self.reading
+        missed = self._missed(rows, numbers)
         squares = numbers**2 @ self.chances
         low, high = rows.min(axis=1), rows.max(axis=1)
         for _ in range(_CENTRING_STEPS):  # a convex function of c: its slope is that of the worst
@@ -98,7 +111,21 @@ class LinearAnswers(Shown):
             low, high = np.where(rising, low, c), np.where(rising, c, high)
         c = (low + high) / 2
         variance = (squares - 2 * c[:, None] * rows).max(axis=1) + c**2
-        return np.maximum(variance, 0.0), numbers.max(axis=1), numbers.min(axis=1)
+        return np.maximum(variance, 0.0), numbers.max(axis=1), numbers.min(axis=1), missed
+
+    def _missed(self, rows: FloatArray, numbers: FloatArray) -> FloatArray:
+        """How far the means of numbers are from the queries, by the rounding of small ε.
+
+        All figures rest on them: what an information matrix loses of its rank is seen nowhere else.
+        """
+        missed = np.abs(numbers @ self.chances - rows).max(axis=1)
+        lost = float((missed / np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)).max())
+        if lost > _LOST:
+            raise OutOfReach(
+                f"epsilon={self.strategy.epsilon:g} is too small for these queries: a share of "
+                f"{lost:.2g} of one is lost in the rounding of what reports say; try a larger one"
+            )
+        return np.asarray(missed)
 
     @cached_property
     def chances(self) -> FloatArray:
@@ -123,7 +150,7 @@ class LinearAnswers(Shown):
     @cached_property
     def _unbiased(self) -> Tails:
         none = np.zeros(self.queries)
-        return self.tails.around(none, none)
+        return self.tails_around(none, none)
 
     # --- collection ---------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ exp(−Nt²/(2(v + bt/3))) and holds for people drawn from a population as for p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
@@ -51,10 +51,6 @@ class Tails:
     def bias(self) -> FloatArray:
         """The largest bias of every query."""
         return np.maximum(self.over, self.under)
-
-    def around(self, over: FloatArray, under: FloatArray) -> Tails:
-        """The same with another bias."""
-        return replace(self, over=over, under=under)
 
     def failure(self, error: float, people: int) -> float:
         """A bound on the chance that any query is further than `error` from the truth."""
