@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 import noisewright as nw
-from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.learn import simulated_selection
 from noisewright.learn.protocols import Bandit, Contest, Elimination, NonInteractive, Runs
 from noisewright.learn.selection import needs
@@ -190,3 +190,9 @@ def test_bad_input_is_refused(changes: dict[str, object]) -> None:
     for bits in ([2], [0.5], [[1]], ["1"]):
         with pytest.raises(NoisewrightError):
             selection.tell(bits)
+
+
+@pytest.mark.parametrize("protocol", ["non-interactive", "elimination"])
+def test_blocks_of_more_people_than_memory_holds_are_refused(protocol: str) -> None:
+    with pytest.raises(TooLarge, match="raise epsilon or alpha"):
+        nw.learn.select(64, nw.Privacy(epsilon=1e-5), protocol=protocol)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from noisewright import container
 from noisewright.container import Header
 from noisewright.display import Shown
-from noisewright.errors import FileFormatError, InvalidParameter, unknown_name
+from noisewright.errors import FileFormatError, InvalidParameter, TooLarge, unknown_name
 from noisewright.learn.concept_classes import IntArray
 from noisewright.learn.oracle import BoolArray
 from noisewright.learn.protocols import (
@@ -38,6 +38,7 @@ from noisewright.privacy.spend import Promise, Spend
 
 PROTOCOLS = ("non-interactive", "elimination", "bandit")
 _REMEDY = "select again, or restore the file"
+_MOST_AT_ONCE = 2**32  # answers of a block, which are held as bytes until it is full
 _MOST_REPLAYED = 2**24  # single steps of a bandit that a file may ask for
 
 
@@ -74,6 +75,11 @@ class Selection(Shown):
     def _begin(self) -> None:
         """Room for the answers of the next block, none of which is there yet."""
         self._block = self._state.block()
+        if self._block is not None and self._block.people > _MOST_AT_ONCE:
+            raise TooLarge(
+                f"{self._block.people:,} people are asked before any answer counts, more than "
+                f"{_MOST_AT_ONCE:,}; raise epsilon or alpha"
+            )
         self._room = np.zeros(self._block.people if self._block else 0, dtype=bool)
         self._filled = 0
 

@@ -44,8 +44,9 @@ def composed_epsilon(spend: Spend, delta: float) -> float:
     """The least ε at `delta` known for all losses together, chosen before any was seen.
 
     It is exact but for rounding up where the losses have few values or Gaussian noise is enough;
-    else the truth is at most this. It is no larger than `spend.promise(delta).epsilon`, and no
-    promise for releases that were chosen after seeing earlier answers: those need a filter.
+    else the truth is at most this. One release alone keeps the ε that it states. It is no larger
+    than `spend.promise(delta).epsilon`, and no promise for releases that were chosen after seeing
+    earlier answers: those need a filter.
     """
     probability("delta", delta)
     promised = spend.promise(delta).epsilon
