@@ -109,6 +109,17 @@ def test_pairs_have_every_pair(tmp_path: Path) -> None:
     assert all(text.count(f"<td>{pair}</td>") == 2 for pair in ("a, b", "a, c", "b, c"))
 
 
+def test_pages_of_learning_say_what_a_report_is_about_and_what_else_there_is(
+    tmp_path: Path,
+) -> None:
+    for text, about in (("parities:2", "one concept"), ("thresholds:8", "all concepts")):
+        plan = nw.learn.plan(text, nw.Privacy(epsilon=1), alpha=0.3)
+        page = drawn(plan, tmp_path)
+        assert f"<b>{about}</b>" in page
+        ((name, people),) = plan.others.items()
+        assert f"{name} takes {people:,} people" in page
+
+
 def test_learning_and_selection_have_pages(tmp_path: Path) -> None:
     plan = nw.learn.plan("thresholds:4", nw.Privacy(epsilon=1), alpha=0.3, beta=0.1)
     assert f"<b>{plan.people:,}</b>" in drawn(plan, tmp_path)
