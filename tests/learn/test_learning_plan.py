@@ -162,6 +162,12 @@ def test_people_are_the_fewest_that_are_proven(plans: dict[str, LearningPlan]) -
         assert not plan.proves(plan.alpha, plan.people - 1)
 
 
+def test_sides_that_do_not_matter_are_not_paid_for(plans: dict[str, LearningPlan]) -> None:
+    """All estimates within α on both sides take more people than a concept with its loss does."""
+    plan = plans["agnostic"]
+    assert plan.people < plan.tails.people_for(plan.alpha, plan.beta)
+
+
 def test_one_concept_is_learnt_from_nobody() -> None:
     for settings in ({"loss": False}, {"task": "realizable"}):
         plan = nw.learn.plan(np.ones((3, 4)), PRIVACY, **settings)

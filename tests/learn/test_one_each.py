@@ -12,7 +12,7 @@ import pytest
 import noisewright as nw
 from learn.simulated_people import decided, labelled, losses
 from noisewright import container
-from noisewright.errors import NoisewrightError, TooLarge
+from noisewright.errors import NoisewrightError, OutOfReach, TooLarge
 from noisewright.learn import Learned, LearningPlan
 from noisewright.learn.learning_files import LearningFile
 from noisewright.learn.one_each import FACTORIZATION, ONE_EACH, one_concept_each
@@ -132,6 +132,18 @@ def test_classes_of_very_many_concepts_are_asked_together() -> None:
     with pytest.raises(TooLarge, match="about one"):
         one_concept_each(given, np.hstack([given.matrix, -given.matrix]), 1.0)
     plan = nw.learn.plan(given, PRIVACY, alpha=0.3)
+    assert list(plan.needs) == [FACTORIZATION]
+
+
+@pytest.mark.parametrize("refusal", [TooLarge, OutOfReach])
+def test_a_plan_stands_where_one_concept_each_is_refused(
+    refusal: type[NoisewrightError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise refusal("for a reason")
+
+    monkeypatch.setattr("noisewright.learn.make.one_concept_each", refused)
+    plan = nw.learn.plan("parities:2", PRIVACY, alpha=0.3)
     assert list(plan.needs) == [FACTORIZATION]
 
 

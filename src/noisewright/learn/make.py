@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, TooLarge, unknown_name
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, unknown_name
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.learn.learning_plan import AgnosticPlan, LearningPlan, RefutationPlan
 from noisewright.learn.one_each import one_concept_each
@@ -84,9 +84,10 @@ def _better(together: LearningPlan, targets: FloatArray, **settings: Any) -> Lea
     """The plan as it is, or from one concept a person: the fewer people; it says what both need."""
     try:
         answers = one_concept_each(together.concepts, targets, together.epsilon)
-    except TooLarge:
+        alone = replace(together, answers=answers, **settings)
+        _ = alone.people
+    except (TooLarge, OutOfReach):
         return together
-    alone = replace(together, answers=answers, **settings)
     if together.protocol == alone.protocol:  # the same directions, found twice
         return together
     chosen, other = sorted((together, alone), key=lambda plan: plan.people)
