@@ -103,6 +103,29 @@ def drawn_cells(histogram: FloatArray, count: int, rng: np.random.Generator) -> 
     return rng.permutation(np.searchsorted(ends, points, side="right"))
 
 
+def drawn_within(
+    kinds: Integers, chances: FloatArray, numbers: Integers, rng: np.random.Generator
+) -> Integers:
+    """Cells of so many rows of every kind, spread over the cells of that kind by their chances.
+
+    The cells of a kind come in any order, so that systematic sampling meets no pattern of theirs.
+    """
+    order = np.lexsort((rng.random(len(kinds)), kinds))
+    ends = np.cumsum(chances[order])
+    masses = np.bincount(kinds, chances, minlength=len(numbers))
+    first = np.concatenate([[0.0], ends])[np.searchsorted(kinds[order], np.arange(len(numbers)))]
+    rows = np.repeat(np.arange(len(numbers)), numbers)
+    position = np.arange(len(rows)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
+    share = (position + rng.random(len(numbers))[rows]) / numbers[rows]
+    points = first[rows] + share * masses[rows]
+    found = order[np.minimum(np.searchsorted(ends, points, side="right"), len(order) - 1)]
+    # A point within rounding of an end is that of its kind's last cell with a chance.
+    strays = (kinds[found] != rows) | (chances[found] <= 0)
+    last = np.zeros(len(numbers), dtype=np.int64)
+    last[kinds[order[chances[order] > 0]]] = order[chances[order] > 0]
+    return np.asarray(np.where(strays, last[rows], found))
+
+
 def distance(sizes: Sequence[int], block: Block, table: FloatArray, rows: Integers) -> float:
     """The share of rows that would have to move for a table to come out as it is."""
     shape = [sizes[i] for i in block]

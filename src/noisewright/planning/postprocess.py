@@ -3,20 +3,20 @@
 Everything here is post-processing of answers that already are private; no data is read. What each
 step does to intervals is recorded in the release's metadata.
 
-One histogram over the whole domain keeps all answers consistent. Domains too large to enumerate
-have no such histogram: there tables of counts are fitted so that they agree where they overlap, all
-other tables by themselves, and whole numbers keep every table's total.
+One histogram over the attributes asked keeps all answers consistent, and only what was asked is
+rounded. Where their cells are too many there is no such histogram: there tables of counts are
+fitted so that they agree where they overlap, all other tables by themselves, and whole numbers keep
+every table's total.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter, TooLarge, meant
 from noisewright.estimate.accuracy import Conditioned
@@ -29,10 +29,11 @@ from noisewright.estimate.nonnegative import (
     independent,
     nonnegative_histogram,
     tells_total,
-    whole_numbers,
 )
+from noisewright.planning.asked_cells import AskedCells, asked_of
 from noisewright.planning.plan import LEVEL
 from noisewright.planning.release import Release
+from noisewright.planning.whole_answers import Kept, whole_answers
 from noisewright.privacy.rounding import number
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
@@ -41,9 +42,17 @@ from noisewright.workload.statistics import Column
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
 
-Declared = tuple[FloatArray, FloatArray]
-"""Sums over cells, one per row, and their declared values."""
-NOTHING_DECLARED: Declared = np.zeros((0, 0)), np.zeros(0)
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """Queries by their numbers, as sums over the cells asked, and their declared values."""
+
+    numbers: tuple[int, ...] = ()
+    rows: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    values: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+
+NOTHING_DECLARED = Declared()
 
 _STEPS = 200
 _SCAN_ENTRIES = 2**24
@@ -63,8 +72,8 @@ EFFECTS = {
 
 
 TABLE_BY_TABLE = (
-    "; the domain is too large for one histogram: tables of counts were fitted to agree where they "
-    "overlap, others and whole numbers one by one to the same total"
+    "; the attributes asked have too many cells for one histogram: tables of counts were fitted to "
+    "agree where they overlap, others and whole numbers one by one to the same total"
 )
 
 
@@ -179,27 +188,28 @@ def check_steps(plan: CentralPlan, steps: Steps) -> None:
         check_fit(plan)
     if not steps.invariants:
         return
-    numbers, rows, declared = _declared(plan, steps.invariants)
-    possible = _possible(plan)
-    check_agreement(rows, declared, possible)
-    if tells_total(rows, declared, possible) and plan.privacy.neighbours != "replace-one":
+    asked = AskedCells.of_plan(plan)
+    declared = _declared(plan, asked, steps.invariants)
+    check_agreement(declared.rows, declared.values, asked.possible)
+    if (
+        tells_total(declared.rows, declared.values, asked.possible)
+        and plan.privacy.neighbours != "replace-one"
+    ):
         raise InvalidParameter(
             "invariants",
             list(steps.invariants),
             "fix the number of people, which add-remove neighbours keep private",
             "plan with neighbours='replace-one'",
         )
-    plan.accuracy.covariance(np.array(numbers))  # refuses what is too large
+    plan.accuracy.covariance(np.array(declared.numbers))  # refuses what is too large
 
 
-def _declared(
-    plan: CentralPlan, invariants: Mapping[str, float]
-) -> tuple[list[int], FloatArray, FloatArray]:
-    """Numbers of the declared queries, their rows over cells, and their values."""
-    if plan.workload.size > _CONDITION_CELLS:
+def _declared(plan: CentralPlan, asked: AskedCells, invariants: Mapping[str, float]) -> Declared:
+    """Numbers of the declared queries, their rows over the cells asked, and their values."""
+    if asked.size > _CONDITION_CELLS:
         raise TooLarge(
-            f"declared values are checked over at most {_CONDITION_CELLS} cells; "
-            f"plan tables of fewer attributes"
+            f"declared values are checked over at most {_CONDITION_CELLS} cells of the attributes "
+            f"asked; plan tables of fewer attributes"
         )
     labels = {label: k for k, label in enumerate(plan.labels())}
     unknown = [label for label in invariants if label not in labels]
@@ -209,31 +219,27 @@ def _declared(
     values = [float(number("invariants", v, _REMEDY)) for v in invariants.values()]
     if max(map(abs, values)) > _LARGEST_COUNT:
         raise InvalidParameter("invariants", values, "must lie within ±2^53", _REMEDY)
-    numbers = [labels[label] for label in invariants]
-    rows = np.concatenate([plan.plain_workload.rows(k, k + 1) for k in numbers])
-    return numbers, rows, np.array(values)
-
-
-def _possible(plan: CentralPlan) -> npt.NDArray[np.bool_] | None:
-    domain = plan.domain
-    return domain.possible(domain.names) if domain is not None and domain.boxes else None
+    numbers = tuple(labels[label] for label in invariants)
+    rows = np.concatenate([asked.workload.rows(k, k + 1) for k in numbers])
+    return Declared(numbers, rows, np.array(values))
 
 
 def _conditioned(
     plan: CentralPlan, column: Column, invariants: Mapping[str, float]
 ) -> tuple[Column, Declared]:
     """The best linear estimate given the declared values, and its intervals."""
-    numbers, rows, declared = _declared(plan, invariants)
+    declared = _declared(plan, AskedCells.of_plan(plan), invariants)
+    numbers = list(declared.numbers)
     variance = plan.accuracy.variance
     # An answer without error up to rounding (a public total) tells nothing new.
     noisy = variance > 1e-13 * variance.max(initial=0.0)
-    selection = [k for k in independent(rows) if noisy[numbers[k]]]
+    selection = [k for k in independent(declared.rows) if noisy[numbers[k]]]
     places = np.array([numbers[k] for k in selection], dtype=np.int64)
     accuracy = Conditioned(plan.accuracy, places, len(variance), np.array(numbers))
-    better = accuracy.correct(column.answers, declared[selection])
-    better[numbers] = declared
+    better = accuracy.correct(column.answers, declared.values[selection])
+    better[numbers] = declared.values
     widths = accuracy.multiplier(LEVEL), accuracy.joint_multiplier(LEVEL)
-    return Column.around(better, accuracy.std, *widths), (rows, declared)
+    return Column.around(better, accuracy.std, *widths), declared
 
 
 def held(column: Column, answers: FloatArray, floor: float = -np.inf) -> Column:
@@ -280,8 +286,8 @@ def _suppressed(column: Column, share: float) -> Column:
 
 
 def by_tables(plan: CentralPlan) -> bool:
-    """Whether the domain is too large for one histogram, so that tables are fitted one by one."""
-    return plan.workload.size > LARGEST_HISTOGRAM
+    """Whether the cells asked are too many for one histogram, so that tables are fitted apart."""
+    return asked_of(plan.terms, plan.sizes).size > LARGEST_HISTOGRAM
 
 
 def check_fit(plan: CentralPlan) -> None:
@@ -299,39 +305,37 @@ def fitted(
 ) -> FloatArray:
     """The answers of the non-negative histogram (of whole numbers) that agrees best with them.
 
-    `declared` holds sums over cells and their values. Under replace-one neighbours the number of
-    people is public, so that it is kept as well.
+    Under replace-one neighbours the number of people is public, so that it is kept as well.
     """
+    total = _public_total(plan, answers, declared)
     if by_tables(plan):
-        total = _public_total(plan, answers, declared)
         return _tables(plan, answers, std, total, integer)
-    histogram = fitted_histogram(plan, answers, std, declared, integer)
-    return np.asarray(plan.plain_workload.matvec(histogram), dtype=np.float64)
+    asked = AskedCells.of_plan(plan)
+    histogram = fitted_histogram(asked, answers, std, total, declared)
+    if not integer:
+        return np.asarray(asked.workload.matvec(histogram), dtype=np.float64)
+    people = round(float(histogram.sum()) if total is None else total)
+    return whole_answers(asked, histogram, Kept(people, declared.numbers, declared.values.tolist()))
 
 
 def fitted_histogram(
-    plan: CentralPlan,
+    asked: AskedCells,
     answers: FloatArray,
     std: FloatArray,
+    total: float | None = None,
     declared: Declared = NOTHING_DECLARED,
-    integer: bool = False,
 ) -> FloatArray:
-    """The non-negative histogram (of whole numbers) that agrees best with the answers."""
-    total = _public_total(plan, answers, declared)
-    rows, values = declared
+    """The non-negative histogram of the cells asked that agrees best with the answers."""
+    rows, values = declared.rows, declared.values
     if len(rows) and total is not None and not fixes_total(rows):
         rows, values = np.vstack([rows, np.ones(rows.shape[1])]), np.append(values, total)
-    possible = _possible(plan)
-    facts = Facts(possible, rows, values) if len(rows) else Facts(possible)
-    workload = plan.plain_workload
-    histogram = nonnegative_histogram(workload, answers, std, total, facts=facts).histogram
-    return facts.whole_numbers(histogram, total) if integer else histogram
+    facts = Facts(asked.possible, rows, values) if len(rows) else Facts(asked.possible)
+    return nonnegative_histogram(asked.workload, answers, std, total, facts=facts).histogram
 
 
 def _public_total(plan: CentralPlan, answers: FloatArray, declared: Declared) -> float | None:
     """The number of people, declared or public under the plan's promise; None where private."""
-    rows, values = declared
-    for row, value in zip(rows, values, strict=True):
+    for row, value in zip(declared.rows, declared.values, strict=True):
         if (row == 1).all():
             return float(value)
     if plan.privacy.neighbours != "replace-one":
@@ -370,9 +374,10 @@ def _tables(
         else:
             histogram = nonnegative_histogram(term.inner, plain, error, people).histogram
         if integer:
-            whole = None if people is None else round(people)
-            histogram = whole_numbers(histogram, whole).astype(np.float64)
-        pieces.append(term.answers(histogram))
+            whole = round(float(histogram.sum()) if people is None else people)
+            pieces.append(whole_answers(asked_of([term], plan.sizes), histogram, Kept(whole)))
+        else:
+            pieces.append(term.answers(histogram))
     return np.concatenate(pieces)
 
 

@@ -1,10 +1,10 @@
 """Made-up people whose tables agree with a release: post-processing, at no cost of privacy.
 
-Where cells can be listed, one non-negative histogram is fitted to all answers at once
-(`postprocess.fitted_histogram`), and rows are drawn from it; tables that were asked for come out as
-the release has them, up to rounding. Beyond that rows are put together from the released tables
-(`estimate/table_tree`), and how far each table comes out from the release is told. Whatever was not
-asked is no statement about the people.
+One non-negative histogram of the attributes asked is fitted to all answers at once
+(`postprocess.fitted_histogram`) and rounded so that the tables asked come out as the release has
+them, up to whole numbers (`whole_answers`). Where that has too many cells, rows are put together
+from the released tables (`estimate/table_tree`). How far each table comes out from the release is
+told. Whatever was not asked is no statement about the people.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.nonnegative import LARGEST_HISTOGRAM
-from noisewright.estimate.table_tree import distance, drawn_cells, rows_of_tables
+from noisewright.estimate.table_tree import distance, drawn_cells, drawn_within, rows_of_tables
+from noisewright.planning.asked_cells import AskedCells
 from noisewright.planning.postprocess import (
     NOTHING_DECLARED,
     Steps,
+    by_tables,
     check_steps,
     fitted,
     fitted_histogram,
 )
+from noisewright.planning.whole_answers import Kept, whole_histogram
+from noisewright.workload.base import FloatArray
+from noisewright.workload.tensor import sum_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,20 +109,74 @@ class Synthetic(Shown):
 
 
 def synthesise(release: Release, count: int, rng: np.random.Generator | None = None) -> Synthetic:
-    """So many made-up rows from a release; `rng` only decides how fractions are rounded."""
+    """So many made-up rows from a release; `rng` only decides what was not asked about."""
     plan = check_synthesis(release.plan, count)
     assert plan.domain is not None
     rng = rng or np.random.default_rng()
-    if plan.domain.size > LARGEST_HISTOGRAM:
+    if by_tables(plan):
         return _from_tables(plan, release, int(count), rng)
+    asked = AskedCells.of_plan(plan)
+    own: FloatArray | None = None
     if isinstance(plan.method, FittedMechanism):
-        histogram = plan.method.histogram(release.measurement)
+        own = plan.method.histogram(release.measurement)
+        histogram = sum_out(own.reshape(plan.sizes), plan.sizes, asked.attributes).ravel()
     else:
-        histogram = fitted_histogram(plan, release.unbiased.answers, release.unbiased.std)
-    cells = drawn_cells(histogram, int(count), rng)
-    places = np.stack(np.unravel_index(cells, plan.domain.shape), axis=1)
-    # Rows are the histogram's own: what moves is less than one row per cell of a table.
-    return Synthetic(places, plan.domain, {table.name: 0.0 for table in plan.tables()})
+        histogram = fitted_histogram(asked, release.unbiased.answers, release.unbiased.std)
+    expected = _scaled(histogram, asked, int(count))
+    whole = whole_histogram(asked, expected, Kept(int(count)))
+    places = _completed(plan.domain, asked, whole, own, rng)
+    return Synthetic(places, plan.domain, _distances(plan, asked, expected, whole))
+
+
+def _scaled(histogram: FloatArray, asked: AskedCells, count: int) -> FloatArray:
+    """Expected numbers of rows in the cells asked: even where nobody is told of."""
+    people = float(histogram.sum())
+    if people > 0:
+        return histogram * (count / people)
+    even = np.zeros(asked.size)
+    even[asked.inside] = count / max(1, len(asked.inside))
+    return even
+
+
+def _completed(
+    domain: Domain,
+    asked: AskedCells,
+    whole: Integers,
+    own: FloatArray | None,
+    rng: np.random.Generator,
+) -> Integers:
+    """Rows of all attributes: what was not asked is drawn by `own`, or evenly."""
+    if domain.size > LARGEST_HISTOGRAM:
+        rows = rng.permutation(np.repeat(np.arange(asked.size), whole))
+        places = np.stack([drawn_cells(np.zeros(n), len(rows), rng) for n in domain.shape], axis=1)
+        if asked.sizes:
+            places[:, asked.attributes] = np.stack(np.unravel_index(rows, asked.sizes), axis=1)
+        return places
+    cells = np.unravel_index(np.arange(domain.size), domain.shape)
+    chosen = tuple(cells[i] for i in asked.attributes)
+    kinds = np.ravel_multi_index(chosen, asked.sizes) if chosen else np.zeros_like(cells[0])
+    possible = domain.possible(domain.names).astype(np.float64)
+    chances = possible if own is None else own
+    told = np.bincount(kinds, chances, minlength=asked.size) > 0
+    drawn = drawn_within(kinds, np.where(told[kinds], chances, possible), whole, rng)
+    return np.stack(np.unravel_index(rng.permutation(drawn), domain.shape), axis=1)
+
+
+def _distances(
+    plan: CentralPlan, asked: AskedCells, expected: FloatArray, whole: Integers
+) -> dict[str, float]:
+    """The share of rows that would have to move for every table, or at least so many."""
+    people = max(1, int(whole.sum()))
+    gap = np.asarray(asked.workload.matvec(whole.astype(np.float64) - expected)) / asked.weights
+    ends = np.cumsum([term.queries for term in asked.terms])[:-1]
+    shares = [
+        float(np.abs(own).sum() / 2 if term.is_counts else np.abs(own).max(initial=0.0)) / people
+        for term, own in zip(asked.terms, np.split(gap, ends), strict=True)
+    ]
+    names = [table.name for table in plan.tables()]
+    if len(names) == len(shares):
+        return dict(zip(names, shares, strict=True))
+    return dict.fromkeys(names, max(shares, default=0.0))  # tables of several terms, or of ratios
 
 
 def check_synthesis(plan: object, count: int) -> CentralPlan:
@@ -133,7 +192,7 @@ def check_synthesis(plan: object, count: int) -> CentralPlan:
     if not isinstance(plan.method, FittedMechanism):
         check_steps(plan, Steps(non_negative=True))
     counts = any(term.is_counts and term.attributes for term in plan.terms)
-    if plan.domain.size > LARGEST_HISTOGRAM and not counts:
+    if by_tables(plan) and not counts:
         raise TooLarge(
             "rows over so many cells are put together from tables of counts, and none was asked"
         )

@@ -1,0 +1,70 @@
+"""Attributes in groups that make a tree: every table lies in a group, groups meet in tables.
+
+Tables that agree wherever groups meet are those of some table of people over all attributes, whole
+numbers of whole numbers, so that nothing larger than a group need be written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from noisewright.workload.interactions import Table
+
+
+@dataclass(frozen=True)
+class CliqueTree:
+    """Groups of attributes; every one but the first meets an earlier one in a separator."""
+
+    cliques: tuple[Table, ...]
+    parents: tuple[int, ...]
+    """The number of an earlier group for each; of the first, its own."""
+
+    def separator(self, number: int) -> Table:
+        """What a group has in common with its parent."""
+        return meet(self.cliques[number], self.cliques[self.parents[number]])
+
+    def home(self, table: Table) -> int:
+        """The first group that holds a table."""
+        return next(k for k, own in enumerate(self.cliques) if set(table) <= set(own))
+
+
+def meet(first: Table, second: Table) -> Table:
+    """The attributes that two tables share."""
+    return tuple(sorted(set(first) & set(second)))
+
+
+def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
+    """Groups that hold all tables, by taking out the attribute that leaves the smallest first."""
+    neighbours: dict[int, set[int]] = {i: set() for i in range(len(sizes))}
+    for table in tables:
+        for i, j in combinations(table, 2):
+            neighbours[i].add(j)
+            neighbours[j].add(i)
+    groups: list[set[int]] = []
+    while neighbours:
+        # The least group first, and of equals the first attribute: the same tree every time.
+        out = min(neighbours, key=lambda i: (prod(sizes[j] for j in neighbours[i] | {i}), i))
+        around = neighbours.pop(out)
+        groups.append(around | {out})
+        for i in around:
+            neighbours[i] |= around - {i}
+            neighbours[i].discard(out)
+    largest = [
+        g for k, g in enumerate(groups) if not any(g < o for o in groups) and g not in groups[:k]
+    ]
+    return _joined([tuple(sorted(group)) for group in largest])
+
+
+def _joined(cliques: list[Table]) -> CliqueTree:
+    """A tree in which neighbours share as many attributes as they can."""
+    order, parents, left = [0], [0], list(range(1, len(cliques)))
+    while left:
+        pairs = [(len(meet(cliques[new], cliques[k])), -new, -k) for new in left for k in order]
+        _, new, old = max(pairs)
+        left.remove(-new)
+        parents.append(order.index(-old))
+        order.append(-new)
+    return CliqueTree(tuple(cliques[k] for k in order), tuple(parents))
