@@ -1,4 +1,4 @@
-"""Non-negativity, whole numbers, declared values and quantiles: optimality and coverage."""
+"""Non-negativity, declared values and quantiles: optimality and coverage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from noisewright.estimate.nonnegative import (
     fixes_total,
     nonnegative_histogram,
     project_to_total,
-    whole_numbers,
 )
 from noisewright.workload import workload
 from noisewright.workload.quantiles import monotone_counts, quantiles
@@ -91,9 +90,6 @@ def test_fit_keeps_declared_sums_and_empty_cells() -> None:
     best = cvxpy.Problem(cvxpy.Minimize(cost), known).solve(solver="CLARABEL")
     found = np.sum(((asked.dense() @ fit - answers) / std) ** 2)
     assert found == pytest.approx(best, rel=1e-5)
-    whole = facts.whole_numbers(fit, None)
-    np.testing.assert_array_equal(rows @ whole, values)
-    assert not whole[~possible].any()
 
 
 def test_declared_values_that_no_people_have_are_refused() -> None:
@@ -115,22 +111,6 @@ def test_projection_is_feasible_and_nearest(values: np.ndarray, total: float) ->
     level = residual[found > 0].max()
     np.testing.assert_allclose(residual[found > 0], level, atol=1e-8)
     assert (residual[found == 0] <= level + 1e-8).all()
-
-
-@given(ARRAYS.map(np.abs))
-def test_whole_numbers_keep_the_total_and_move_less_than_one(values: np.ndarray) -> None:
-    found = whole_numbers(values)
-    assert found.sum() == np.rint(values.sum())
-    assert np.abs(found - values).max() < 1
-    assert found.min() >= 0
-
-
-def test_whole_numbers_refuse_what_cannot_be() -> None:
-    with pytest.raises(InvalidParameter):
-        whole_numbers(np.array([-0.5, 1.0]))
-    with pytest.raises(InvalidParameter):
-        whole_numbers(np.array([2.5, 3.5]), total=4)
-    assert whole_numbers(np.array([0.2, 0.3]), total=5).sum() == 5
 
 
 class Known(Accuracy):

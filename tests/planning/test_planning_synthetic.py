@@ -12,7 +12,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.table_tree import _information, drawn_cells, join_order
+from noisewright.estimate.table_tree import _information, drawn_cells, drawn_within, join_order
 from noisewright.planning.synthetic import synthesise
 
 DOMAIN = nw.Domain(
@@ -72,10 +72,64 @@ def test_a_release_without_a_schema_and_one_without_tables_are_refused():
     with pytest.raises(InvalidParameter, match="schema"):
         synthesise(plain, 10)
     wide = nw.Domain([nw.Numeric.integers(f"n{i}", 0, 99) for i in range(4)])
-    plan = nw.plan(nw.Workload.from_spec({"queries": [{"cdf": "n0"}]}, wide), nw.Privacy(rho=1.0))
+    spec = {"queries": [{"cdf": name} for name in wide.names]}
+    plan = nw.plan(nw.Workload.from_spec(spec, wide), nw.Privacy(rho=1.0))
     frame = pd.DataFrame({f"n{i}": [1, 2, 3] for i in range(4)})
     with pytest.raises(TooLarge, match="tables of counts"):
         plan.release(frame).synthesise(10)
+
+
+def test_attributes_that_were_not_asked_say_nothing_of_those_that_were():
+    """Sex behind two hundred cells of age and income: no pattern of the cells may decide it."""
+    domain = nw.Domain(
+        [
+            nw.Numeric("age", list(range(0, 101, 5))),
+            nw.Numeric("income", list(range(0, 101, 10))),
+            nw.Categorical("sex", ["F", "M"]),
+        ]
+    )
+    spec = {"queries": [{"marginal": ["sex"]}]}
+    plan = nw.plan(nw.Workload.from_spec(spec, domain), nw.Privacy(rho=50.0))
+    counts = np.zeros(domain.shape, dtype=np.int64)
+    counts[..., 0], counts[..., 1] = 3, 7
+    release = plan.release(counts.ravel())
+    for number in (40, 200, 1000):
+        rows = release.synthesise(number)
+        women = int((rows.places[:, 2] == 0).sum())
+        share = release.answers[0] / release.answers.sum()
+        assert abs(women - share * number) < 1
+        assert rows.distances["sex"] == pytest.approx(abs(women / number - share), abs=1e-4)
+    assert (np.bincount(rows.places[:, 0]) > 0).all()
+
+
+def test_rows_of_a_schema_too_large_to_list_match_all_that_was_asked():
+    """A ring of tables, which rows put together table by table do not close."""
+    domain = nw.Domain([nw.Boolean(f"c{i}") for i in range(24)])
+    pairs = [["c0", "c1"], ["c1", "c2"], ["c0", "c2"]]
+    spec = {"queries": [{"marginal": pair} for pair in pairs]}
+    plan = nw.plan(nw.Workload.from_spec(spec, domain), nw.Privacy(rho=50.0))
+    rng = np.random.default_rng(3)
+    cells = rng.choice(8, 4000, p=[0.3, 0.05, 0.05, 0.1, 0.05, 0.1, 0.1, 0.25])
+    frame = pd.DataFrame({f"c{i}": rng.random(4000) < 0.5 for i in range(24)})
+    for i in range(3):
+        frame[f"c{i}"] = (cells >> i & 1).astype(bool)
+    rows = plan.release(frame).synthesise(2000)
+    assert not rows.extrapolated
+    assert np.ptp(rows.places, axis=0).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_of_a_kind_lie_in_its_cells_by_their_chances(seed):
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 5, 60)
+    chances = rng.exponential(size=60) * (rng.random(60) < 0.6)
+    kinds[:5], chances[:5] = np.arange(5), 1.0
+    numbers = np.array([0, 1, 7, 300, 5000])
+    cells = drawn_within(kinds, chances, numbers, rng)
+    np.testing.assert_array_equal(np.bincount(kinds[cells], minlength=5), numbers)
+    own = chances * (kinds == 4)
+    drawn = np.bincount(cells[kinds[cells] == 4], minlength=60)
+    assert np.abs(drawn - 5000 * own / own.sum()).max() < 1 + 1e-6
 
 
 def wide_release():

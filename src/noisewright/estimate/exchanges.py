@@ -15,11 +15,11 @@ import numpy as np
 from noisewright.estimate.controlled_rounding import Integers, Sums
 from noisewright.workload.base import FloatArray
 
-_ROUNDS = 200
+_ROUNDS = 300
 """Looks at all cells, at most."""
-_PATIENCE = 12
+_PATIENCE = 8
 """Rounds in a row without a single move after which there seem to be none left."""
-_STEEPEST, _OTHERS = 96, 96
+_STEEPEST, _OTHERS = 64, 64
 """Cells that people leave, or go to, in one round: those that promise most, and any others."""
 _BEYOND_ONE = 9.0
 """Weight of a sum that strays by one or more, beside the 1 of others."""
@@ -58,13 +58,13 @@ class _Pairs:
     goals: Integers
 
 
-def exchanged(whole: Integers, values: FloatArray, sums: Sums) -> Integers:
-    """The numbers after all moves found that make the sums of `values` better.
+def exchanged(whole: Integers, strayed: FloatArray, sums: Sums) -> Integers:
+    """The numbers after all moves found by which sums stray less than they do, `strayed`.
 
     Exact sums are kept, and the sum that strays most strays no further. It ends as soon as none
     strays by one or more.
     """
-    search = _Search(whole.copy(), np.asarray(sums.near @ (whole - values)), csc_of(sums.near))
+    search = _Search(whole.copy(), strayed.copy(), csc_of(sums.near))
     kinds = _kinds_of_exact(sums)
     rng = np.random.default_rng(0)  # only to look at other cells every time
     idle = 0
@@ -171,6 +171,8 @@ def _best_pairs(
     found = gains[np.arange(len(sources)), best]
     order = np.argsort(found, kind="stable")
     order = order[found[order] < -_GAIN]
+    # Of moves to one cell only the best is likely to gain still after the others.
+    order = order[np.sort(np.unique(best[order], return_index=True)[1])]
     return _Pairs(sources[order], goals[best[order]])
 
 

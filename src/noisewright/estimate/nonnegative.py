@@ -1,4 +1,4 @@
-"""Non-negative histograms that agree best with noisy answers, and whole numbers that keep totals.
+"""Non-negative histograms that agree best with noisy answers.
 
 Beside that people are nowhere negative, empty cells and declared sums may be known beforehand.
 Post-processing only: nothing here sees data, so privacy is untouched. Errors do change: see what
@@ -46,23 +46,6 @@ class Facts:
         if total is None:
             return np.zeros((0, size)), np.zeros(0)
         return np.ones((1, size)), np.array([float(total)])
-
-    def whole_numbers(self, histogram: FloatArray, total: float | None) -> FloatArray:
-        """Whole numbers nearby that keep the total, and the declared sums where they can.
-
-        Cells that the declared sums treat alike are rounded together, keeping their common total.
-        """
-        result = np.zeros_like(histogram)
-        inside = np.arange(histogram.size) if self.possible is None else self.possible.nonzero()[0]
-        if self.rows is None:
-            people = None if total is None else round(total)
-            result[inside] = whole_numbers(histogram[inside], people)
-            return result
-        _, alike = np.unique(self.rows[:, inside], axis=1, return_inverse=True)
-        for number in range(int(alike.max()) + 1):
-            cells = inside[alike.ravel() == number]
-            result[cells] = whole_numbers(histogram[cells])
-        return result
 
 
 class Projector:
@@ -287,25 +270,6 @@ def project_to_total(values: FloatArray, total: float) -> FloatArray:
     lowering = (np.cumsum(ordered, axis=-1) - total) / np.arange(1, values.shape[-1] + 1)
     last = np.count_nonzero(ordered > lowering, axis=-1, keepdims=True) - 1
     return np.asarray(np.maximum(values - np.take_along_axis(lowering, last, axis=-1), 0.0))
-
-
-def whole_numbers(values: FloatArray, total: int | None = None) -> npt.NDArray[np.int64]:
-    """Non-negative values to whole numbers that keep their (rounded) total: largest remainders.
-
-    No value moves by one or more, unless `total` is not the rounded sum of the values.
-    """
-    if len(values) and values.min() < 0:
-        raise InvalidParameter("values", "array", "must not be negative", "make them so first")
-    people = int(np.rint(values.sum())) if total is None else int(total)
-    down = np.floor(values).astype(np.int64)
-    missing = people - int(down.sum())
-    if missing < 0 or (len(values) == 0 and missing):
-        raise InvalidParameter("total", total, "is below the sum of the whole parts", "raise it")
-    everyone, extra = divmod(missing, len(values)) if len(values) else (0, 0)
-    order = np.argsort(-(values - down), kind="stable")
-    down += everyone
-    down[order[:extra]] += 1
-    return down
 
 
 # --- values declared beforehand -------------------------------------------------------------------

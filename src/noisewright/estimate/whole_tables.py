@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisewright.estimate.controlled_rounding import Integers, Sums, controlled_rounding, on_grid
+from noisewright.estimate.controlled_rounding import Integers, Sums, controlled_rounding
 from noisewright.estimate.exchanges import evenly_rounded, exchanged
 from noisewright.workload.base import FloatArray
 
 
 def whole_near(values: FloatArray, sums: Sums) -> Integers:
-    """Whole numbers of people whose sums stray least from those of `values` (≥ 0).
+    """Whole numbers of people whose sums stray least from those of `values` (≥ 0, on a grid).
 
     Each sum strays by less than one where some flow has them all; else by less than the number of
     sums that a cell counts towards, where programs are small enough (`controlled_rounding`); else
@@ -22,8 +22,9 @@ def whole_near(values: FloatArray, sums: Sums) -> Integers:
     whole = controlled_rounding(kinds.values, kinds.sums)
     if whole is None:
         whole = evenly_rounded(kinds.values, kinds.sums)
-    if kinds.strays(whole) >= 1:
-        whole = exchanged(whole, kinds.values, kinds.sums)
+    strayed = kinds.strayed(whole)
+    if np.abs(strayed).max(initial=0.0) >= 1:
+        whole = exchanged(whole, strayed, kinds.sums)
     return shared_out(whole, kinds.of_cell)
 
 
@@ -31,7 +32,9 @@ def flow_rounding(values: FloatArray, sums: Sums) -> Integers | None:
     """Whole numbers of people whose sums stray by less than one; None where none are found."""
     kinds = _Kinds.of(values, sums)
     whole = controlled_rounding(kinds.values, kinds.sums)
-    return None if whole is None or kinds.strays(whole) >= 1 else shared_out(whole, kinds.of_cell)
+    if whole is None or np.abs(kinds.strayed(whole)).max(initial=0.0) >= 1:
+        return None
+    return shared_out(whole, kinds.of_cell)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +48,12 @@ class _Kinds:
     @classmethod
     def of(cls, values: FloatArray, sums: Sums) -> _Kinds:
         firsts, kinds = alike(sums)
-        together = np.asarray(np.bincount(kinds, on_grid(values)), dtype=np.float64)
+        together = np.asarray(np.bincount(kinds, values), dtype=np.float64)
         return cls(kinds, together, sums.of_cells(firsts))
 
-    def strays(self, whole: Integers) -> float:
-        """How far any sum is from what it was."""
-        return float(np.abs(self.sums.near @ (whole - self.values)).max(initial=0.0))
+    def strayed(self, whole: Integers) -> FloatArray:
+        """How far every sum is from what it was."""
+        return np.asarray(self.sums.near @ (whole - self.values))
 
 
 def alike(sums: Sums) -> tuple[Integers, Integers]:

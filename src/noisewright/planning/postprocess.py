@@ -121,10 +121,11 @@ def post_process(
 
     `invariants` maps queries (by label) to values that are public knowledge, never read from the
     data; those that fix the number of people need replace-one neighbours. `non_negative` fits one
-    non-negative histogram, so all answers stay consistent (in domains of more than 2^20
-    cells: tables of counts that agree); `integer` makes it one of whole numbers with the
-    same total. `suppress` leaves out answers whose standard error exceeds that share; the
-    intervals of the others are then those that hold for all answers at once.
+    non-negative histogram of the attributes asked, so all answers stay consistent (of more than
+    2^20 cells: tables of counts that agree); `integer` gives those of one of whole numbers with
+    the same total, chosen so that answers move least. `suppress` leaves out answers whose
+    standard error exceeds that share; the intervals of the others are then those that hold for
+    all answers at once.
     """
     steps = Steps(
         invariants=dict(invariants or {}),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from noisewright.estimate.controlled_rounding import Integers, Sums, on_grid
-from noisewright.estimate.exchanges import evenly_rounded
+from noisewright.estimate.exchanges import evenly_rounded, exchanged
 from noisewright.estimate.whole_tables import flow_rounding, whole_near
 from noisewright.planning.asked_cells import AskedCells, spread_rows
 from noisewright.workload.base import FloatArray
@@ -24,6 +24,8 @@ from noisewright.workload.cliques import CliqueTree, clique_tree
 from noisewright.workload.interactions import Table
 from noisewright.workload.structure import Term
 from noisewright.workload.tensor import sum_out
+
+_FEWEST = 2**10  # cells among which moving people is of any use
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +53,34 @@ def whole_histogram(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Int
     """Whole numbers of people in the cells asked, near a histogram of them."""
     inside, cells = asked.inside, on_grid(histogram)
     near = spread_rows(asked.terms, asked.sizes, inside)
+    if near is None:
+        return _beyond_writing(asked, cells, kept)
     result = np.zeros(asked.size, dtype=np.int64)
-    if near is None:  # too many questions to be written out: runs of cells are kept
-        result[inside] = evenly_rounded(cells[inside], _sums(_nothing(len(inside)), kept, asked))
-    else:
-        result[inside] = whole_near(cells[inside], _sums(near, kept, asked))
+    result[inside] = whole_near(cells[inside], _sums(near, kept, asked))
+    return result
+
+
+def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> Integers:
+    """Whole numbers where the questions over all cells are too many to be written out.
+
+    Of one attribute every run of cells is kept. Cells of several are taken in any order, so that
+    no pattern of theirs meets that of the rounding, and people move among as many as can be.
+    """
+    order = asked.inside
+    if len(asked.sizes) > 1:
+        order = np.random.default_rng(0).permutation(order)
+    result = np.zeros(asked.size, dtype=np.int64)
+    result[order] = evenly_rounded(cells[order], _sums(_nothing(len(order)), kept, asked))
+    strayed = np.asarray(asked.workload.matvec(result - cells)) / asked.weights
+    if np.abs(strayed).max(initial=0.0) < 1:
+        return result
+    some = order
+    while len(some) > _FEWEST:
+        some = some[: len(some) // 2]
+        near = spread_rows(asked.terms, asked.sizes, some)
+        if near is not None:
+            result[some] = exchanged(result[some], strayed, _sums(near, kept, asked))
+            break
     return result
 
 

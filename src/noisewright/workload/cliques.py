@@ -52,10 +52,8 @@ def clique_tree(sizes: Sequence[int], tables: Iterable[Table]) -> CliqueTree:
         for i in around:
             neighbours[i] |= around - {i}
             neighbours[i].discard(out)
-    largest = [
-        g for k, g in enumerate(groups) if not any(g < o for o in groups) and g not in groups[:k]
-    ]
-    return _joined([tuple(sorted(group)) for group in largest])
+    whole = [group for group in groups if not any(group < other for other in groups)]
+    return _joined(sorted({tuple(sorted(group)) for group in whole}) or [()])
 
 
 def _joined(cliques: list[Table]) -> CliqueTree:
