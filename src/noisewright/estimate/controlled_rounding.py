@@ -85,6 +85,8 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> Integers | None:
     targets = np.asarray(sums.near @ values)
     held = np.diff(sums.near.indptr) > 1
     costs = _costs(sums.near, targets)
+    if not held.any() and sums.exact.nnz == sums.exact.shape[1]:
+        return _cheapest_first(whole, left, costs, float(sums.values[0]))
     while len(left):
         program = _Program.of(sums.of_cells(left), held)
         below = np.floor(targets) - sums.near @ whole
@@ -100,6 +102,17 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> Integers | None:
         held = _without_fewest(sums.near[:, left], held)
     result = whole.astype(np.int64)
     return result if np.array_equal(sums.exact @ result, sums.values) else None
+
+
+def _cheapest_first(
+    whole: FloatArray, left: npt.NDArray[np.int64], costs: FloatArray, people: float
+) -> Integers | None:
+    """Cells by themselves, and so many people in all: those up that cost least."""
+    missing = round(people - float(whole.sum()))
+    if not 0 <= missing <= len(left):
+        return None
+    whole[left[np.argsort(costs[left], kind="stable")[:missing]]] += 1
+    return whole.astype(np.int64)
 
 
 def _costs(near: Any, targets: FloatArray) -> FloatArray:
@@ -142,7 +155,7 @@ class _Program:
         from scipy.optimize import linprog
         from scipy.sparse import vstack
 
-        if self.near.nnz > _MOST_ENTRIES:
+        if self.near.nnz + len(costs) > _MOST_ENTRIES:
             return None
         solved = linprog(
             costs,

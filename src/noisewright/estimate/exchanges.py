@@ -15,8 +15,10 @@ import numpy as np
 from noisewright.estimate.controlled_rounding import Integers, Sums
 from noisewright.workload.base import FloatArray
 
-_ROUNDS = 300
-"""Looks at all cells, at most."""
+_MOST_SPELLS, _SPELL = 40, 50
+"""Spells of so many looks at all cells."""
+_WORTHWHILE = 0.9
+"""A spell goes on to the next where it leaves at most this share of the squares."""
 _PATIENCE = 8
 """Rounds in a row without a single move after which there seem to be none left."""
 _STEEPEST, _OTHERS = 64, 64
@@ -61,20 +63,18 @@ class _Pairs:
 def exchanged(whole: Integers, strayed: FloatArray, sums: Sums) -> Integers:
     """The numbers after all moves found by which sums stray less than they do, `strayed`.
 
-    Exact sums are kept, and the sum that strays most strays no further. It ends as soon as none
+    Exact sums are kept, and none strays further than the worst one did. It ends as soon as none
     strays by one or more.
     """
-    search = _Search(whole.copy(), strayed.copy(), csc_of(sums.near))
+    most = max(1.0, float(np.abs(strayed).max(initial=0.0)))
+    search = _Search(whole.copy(), strayed.copy(), csc_of(sums.near), most)
     kinds = _kinds_of_exact(sums)
     rng = np.random.default_rng(0)  # only to look at other cells every time
-    idle = 0
-    for _ in range(_ROUNDS):
-        if search.worst < 1:
+    squares = np.inf
+    for _ in range(_MOST_SPELLS):
+        if not search.spell(kinds, rng) or search.squares > _WORTHWHILE * squares:
             break
-        moved = [search.round(kind, rng) for kind in kinds]
-        idle = 0 if any(moved) else idle + 1
-        if idle == _PATIENCE:
-            break
+        squares = search.squares
     return search.whole
 
 
@@ -92,11 +92,28 @@ class _Search:
     whole: Integers
     strayed: FloatArray
     columns: Any
+    most: float
+    """How far sums may stray on the way."""
 
     @property
     def worst(self) -> float:
         """How far the sum is that strays most."""
         return float(np.abs(self.strayed).max(initial=0.0))
+
+    @property
+    def squares(self) -> float:
+        """What moves make less."""
+        return float(self.strayed @ self.strayed)
+
+    def spell(self, kinds: list[Integers], rng: np.random.Generator) -> bool:
+        """Some rounds; whether there may be more to gain."""
+        idle = 0
+        for _ in range(_SPELL):
+            if self.worst < 1 or idle == _PATIENCE:
+                return False
+            moved = [self.round(kind, rng) for kind in kinds]
+            idle = 0 if any(moved) else idle + 1
+        return True
 
     def round(self, kind: Integers, rng: np.random.Generator) -> bool:
         """Move people among cells of a kind; whether anything moved."""
@@ -118,14 +135,13 @@ class _Search:
         (left, less), (joined, more) = self._column(source), self._column(goal)
         strayed = self.strayed
         before_left, before_joined = strayed[left], strayed[joined]
-        most = max(1.0, self.worst)
         gain = weights[left] @ (less * (less - 2 * before_left))
         strayed[left] -= less
         gain += weights[joined] @ (more * (more + 2 * strayed[joined]))
         strayed[joined] += more
         if gain < -_GAIN and not (
-            _pushed(strayed[left], before_left, most)
-            or _pushed(strayed[joined], before_joined, most)
+            _pushed(strayed[left], before_left, self.most)
+            or _pushed(strayed[joined], before_joined, self.most)
         ):
             self.whole[source] -= 1
             self.whole[goal] += 1

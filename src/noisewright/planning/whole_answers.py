@@ -63,18 +63,19 @@ def whole_histogram(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Int
 def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> Integers:
     """Whole numbers where the questions over all cells are too many to be written out.
 
-    Of one attribute every run of cells is kept. Cells of several are taken in any order, so that
-    no pattern of theirs meets that of the rounding, and people move among as many as can be.
+    In the order of cells every run of them is kept; in any order no pattern of theirs meets that of
+    the rounding. The better one is taken, and people move among as many cells as can be.
     """
-    order = asked.inside
-    if len(asked.sizes) > 1:
-        order = np.random.default_rng(0).permutation(order)
-    result = np.zeros(asked.size, dtype=np.int64)
-    result[order] = evenly_rounded(cells[order], _sums(_nothing(len(order)), kept, asked))
-    strayed = np.asarray(asked.workload.matvec(result - cells)) / asked.weights
-    if np.abs(strayed).max(initial=0.0) < 1:
-        return result
-    some = order
+    exact = _sums(_nothing(len(asked.inside)), kept, asked)
+    shuffled = np.random.default_rng(0).permutation(asked.inside)
+    starts: list[tuple[float, Integers, FloatArray]] = []
+    for order in (asked.inside, shuffled):
+        result = np.zeros(asked.size, dtype=np.int64)
+        result[order] = evenly_rounded(cells[order], exact)
+        strayed = np.asarray(asked.workload.matvec(result - cells)) / asked.weights
+        starts.append((float(np.abs(strayed).max(initial=0.0)), result, strayed))
+    worst, result, strayed = min(starts, key=lambda start: start[0])
+    some = shuffled if worst >= 1 else shuffled[:0]
     while len(some) > _FEWEST:
         some = some[: len(some) // 2]
         near = spread_rows(asked.terms, asked.sizes, some)
