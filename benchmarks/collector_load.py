@@ -238,7 +238,9 @@ def benchmark(database: str, workers: int, loads: list[Load]) -> None:
             plan_file
         )
         settings = Settings(database=database or str(folder / "load.db"))
-        campaign = prepare(settings, plan_file, Terms(name="load", title="Load")).campaign
+        campaign = prepare(
+            settings, plan_file, Terms(name="load", title="Load"), folder=folder
+        ).campaign
         store = settings.open_store()
         before = store.aggregate(campaign).people
         process, port = serve(folder, settings.database, workers)

@@ -74,7 +74,7 @@ class Collector:
 def running(database: str, chosen: Campaign, **settings: object) -> Iterator[Collector]:
     configured = Settings(database=database, **{"rate": 0.0, **settings})
     store = configured.open_store()
-    published, key = store.publish(chosen), store.add_admin_key()
+    published, key = store.publish(chosen), store.add_key("admin")
     with TestClient(application(configured), raise_server_exceptions=True) as http:
         yield Collector(http, store, key, published)
     store.close()

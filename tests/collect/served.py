@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -33,12 +32,13 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
 class Served:
     """A process, where it listens, and its admin key."""
 
-    def __init__(self, process: subprocess.Popen, address: str, log: Path) -> None:
-        self.process, self.address, self.log = process, address, log
+    def __init__(self, process: subprocess.Popen, address: str, folder: Path) -> None:
+        self.process, self.address, self.folder = process, address, folder
+        self.log = folder / "served.log"
 
     @property
     def key(self) -> str:
-        return re.search(r"admin key, shown once +(\S+)", self.log.read_text()).group(1)
+        return (self.folder / "collector.admin-key").read_text().strip()
 
     @property
     def workers(self) -> list[int]:
@@ -47,10 +47,14 @@ class Served:
         return [int(pid) for pid in Path(path).read_text().split()]
 
 
-def started(folder: Path, plan: Path, *options: str, port: int | None = None) -> Served:
-    """A collector that answers requests."""
+def started(
+    folder: Path, plan: Path, *options: str, port: int | None = None, files: int | None = None
+) -> Served:
+    """A collector that answers requests, with so many descriptors where told."""
     port, log = port or free_port(), folder / "served.log"
     command = [sys.executable, "-m", "noisewright", "serve", str(plan), "--port", str(port)]
+    if files is not None:
+        command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     with log.open("a") as output:
         process = subprocess.Popen(
             [*command, *options],
@@ -60,7 +64,7 @@ def started(folder: Path, plan: Path, *options: str, port: int | None = None) ->
             env={**os.environ, "PYTHONUNBUFFERED": "1", "NOISEWRIGHT_LOG": "INFO"},
             start_new_session=True,
         )
-    served = Served(process, f"http://127.0.0.1:{port}", log)
+    served = Served(process, f"http://127.0.0.1:{port}", folder)
     try:
         wait_until(lambda: process.poll() is not None or _answers(served), "the collector starts")
         assert process.poll() is None, log.read_text()
@@ -87,13 +91,18 @@ def stop(served: Served, how: signal.Signals = signal.SIGTERM) -> None:
 
 @contextmanager
 def serving(
-    folder: Path, *options: str, mechanism: str = "randomized-response", **terms: object
+    folder: Path,
+    *options: str,
+    mechanism: str = "randomized-response",
+    files: int | None = None,
+    **terms: object,
 ) -> Iterator[Served]:
     """A collector over a small campaign."""
     plan, campaign = folder / "travel.nw", folder / "travel.yaml"
     plan.write_bytes(plan_bytes(mechanism))
     campaign.write_text(yaml.safe_dump({"title": "How do you travel?", **terms}))
-    served = started(folder, plan, "--campaign", str(campaign), "--rate", "0", *options)
+    options = ("--campaign", str(campaign), "--rate", "0", *options)
+    served = started(folder, plan, *options, files=files)
     try:
         yield served
     finally:

@@ -48,6 +48,12 @@ def answer(page, transport="bicycle", age="18–64"):
     page.get_by_label(age).check()
 
 
+def open_dashboard(page, served):
+    page.goto(f"{served.address}/campaigns/travel/dashboard")
+    page.fill("#key", served.key)
+    page.click("text=Open")
+
+
 def test_a_person_answers_and_the_analyst_sees_a_report(page, served):
     page.goto(f"{served.address}/campaigns/travel")
     answer(page)
@@ -67,10 +73,14 @@ def test_a_person_answers_and_the_analyst_sees_a_report(page, served):
     page.reload()
     page.wait_for_selector("text=has answered already")
     assert page.evaluate("JSON.stringify(localStorage)").count("report") == 0  # nothing is left
-    page.goto(f"{served.address}/campaigns/travel/dashboard#{served.key}")
+    open_dashboard(page, served)
     page.wait_for_selector("#charts figure")
     assert "reports\n1" in page.inner_text("#tiles")
     assert served.key not in page.url
+    stored = "JSON.stringify([{...sessionStorage}, {...localStorage}, document.cookie])"
+    assert served.key not in page.evaluate(stored)
+    page.reload()  # the session goes on
+    page.wait_for_selector("#charts figure")
     with page.expect_download() as download:
         page.click("text=Answers, CSV")
     assert "transport" in download.value.path().read_text()
@@ -78,11 +88,15 @@ def test_a_person_answers_and_the_analyst_sees_a_report(page, served):
 
 
 def test_the_dashboard_asks_for_its_key(page, served):
-    page.goto(f"{served.address}/campaigns/travel/dashboard#not-the-key")
+    page.goto(f"{served.address}/campaigns/travel/dashboard")
+    page.fill("#key", "not-the-key")
+    page.click("text=Open")
     page.wait_for_selector("text=not known here")
     page.fill("#key", served.key)
     page.click("text=Open")
     page.wait_for_selector("#tiles .tile")
+    page.click("#leave")
+    page.wait_for_selector("#entrance:not([hidden])")
 
 
 def test_the_browser_itself_refuses_a_plan_that_spends_more_than_it_says(page, served):
@@ -136,7 +150,7 @@ def test_pages_fit_a_phone_and_are_used_without_a_mouse(page, served):
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")  # sends
     page.wait_for_selector("#done:not([hidden])")
-    page.goto(f"{served.address}/campaigns/travel/dashboard#{served.key}")
+    open_dashboard(page, served)
     page.wait_for_selector("#charts figure")
     assert fits(page)
     unlabelled = "input:not([id]), select:not([id])"

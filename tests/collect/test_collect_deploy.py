@@ -16,6 +16,8 @@ import pytest
 
 from collect.collector import campaign, plan_bytes, submission
 from collect.served import wait_until
+from noisewright.collect.application import BACKLOG
+from noisewright.collect.service import Settings
 from noisewright.web import asset_bytes
 from ports import free_port
 
@@ -89,6 +91,11 @@ def test_the_commands_of_the_container_make_a_collector(tmp_path):
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
     assert (tmp_path / "data" / "collector.db").exists()
+
+
+def test_the_unit_has_descriptors_for_every_connection():
+    limit = int(re.search(r"^LimitNOFILE=(\d+)$", UNIT.read_text(), re.MULTILINE).group(1))
+    assert limit > Settings(database="x").connections + BACKLOG
 
 
 @pytest.mark.skipif(SYSTEMD is None, reason="systemd is not installed")

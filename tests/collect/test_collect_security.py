@@ -7,6 +7,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import time
 from urllib.request import Request, urlopen
 
 import pytest
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 from collect.collector import campaign, encoded, plan_bytes, running, submission
-from collect.served import serving
+from collect.served import serving, stop, wait_until
 from noisewright.collect.campaign import Campaign, Terms
 from noisewright.collect.limits import RateLimit
 from noisewright.collect.openapi import description
+from noisewright.collect.serve import prepare
+from noisewright.collect.service import Settings
 from noisewright.collect.store import hashed
 from noisewright.errors import NoisewrightError
 
@@ -31,13 +34,16 @@ INJECTIONS = [
     "é" * 40,
 ]
 SCHEMATHESIS = shutil.which("schemathesis")
-ADMIN = [
+VIEW = [
     ("GET", "/api/campaigns"),
-    ("POST", "/api/campaigns"),
     ("GET", "/api/campaigns/travel/estimates"),
     ("GET", "/api/campaigns/travel/answers.csv"),
-    ("GET", "/api/campaigns/travel/reports.parquet"),
     ("GET", "/api/campaigns/travel/statistics.agg"),
+    ("GET", "/metrics"),
+]
+ADMIN = [
+    ("POST", "/api/campaigns"),
+    ("GET", "/api/campaigns/travel/reports.parquet"),
     ("POST", "/api/campaigns/travel/invitations"),
     ("POST", "/api/campaigns/travel/close"),
 ]
@@ -122,7 +128,7 @@ def test_names_from_anybody_lead_nowhere(collector, text):
     assert len(collector.store.campaigns()) == 1
 
 
-@pytest.mark.parametrize(("method", "path"), ADMIN)
+@pytest.mark.parametrize(("method", "path"), ADMIN + VIEW)
 def test_nothing_of_the_analyst_is_told_without_a_key(collector, method, path):
     for key in (
         None,
@@ -138,15 +144,107 @@ def test_nothing_of_the_analyst_is_told_without_a_key(collector, method, path):
         assert set(answer.json()) == {"error", "detail"}
 
 
-def test_every_admin_route_is_listed_above():
+def test_every_route_with_a_key_is_listed_above():
     paths = description()["paths"]
     needed = {
-        (method.upper(), path.replace("{name}", "travel").replace("{kind}", "csv"))
+        (method.upper(), path.replace("{name}", "travel").replace("{kind}", "csv")): levels
         for path, item in paths.items()
         for method, operation in item.items()
-        if method != "parameters" and operation.get("security")
+        if method != "parameters" and (levels := operation.get("security"))
     }
-    assert needed == set(ADMIN)
+    assert needed.keys() == {*ADMIN, *VIEW}
+    assert {place for place, levels in needed.items() if levels == [{"admin": []}]} == set(ADMIN)
+
+
+def test_a_view_key_opens_estimates_and_nothing_else(collector):
+    assert collector.send(submission(collector.report())).status_code == 201
+    headers = {"authorization": f"Bearer {collector.store.add_key('view')}"}
+    for method, path in VIEW:
+        wait_until(
+            lambda m=method, p=path: (
+                collector.http.request(m, p, headers=headers).status_code == 200
+            ),
+            "a new key is known within a second",
+        )
+    for method, path in ADMIN:
+        answer = collector.http.request(method, path, headers=headers)
+        assert answer.status_code == 403, path
+        assert answer.json()["error"] == "forbidden"
+
+
+def test_a_posted_key_opens_a_session_that_looks_and_changes_nothing(collector):
+    """The cookie is out of reach of scripts and other sites; it is not the key, and it ends."""
+    http = collector.http
+    assert http.post("/api/session", json={"key": "not-the-key"}).status_code == 401
+    assert http.get("/api/session").json() == {"level": None}
+    opened = http.post("/api/session", json={"key": collector.key})
+    assert opened.status_code == 201
+    cookie = opened.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    assert "path=/api;" in cookie
+    assert collector.key not in str(opened.headers)
+    kept = {"cookie": opened.headers["set-cookie"].partition(";")[0]}
+    http.cookies.clear()
+    assert http.get("/api/session", headers=kept).json() == {"level": "admin"}
+    assert http.get("/api/campaigns/travel/estimates", headers=kept).status_code == 200
+    assert http.get("/api/campaigns/travel/reports.parquet", headers=kept).status_code == 200
+    for method, path in ADMIN:
+        if method == "POST":
+            assert http.request(method, path, headers=kept).status_code == 401, path
+    assert http.delete("/api/session", headers=kept).status_code == 204
+    assert http.get("/api/campaigns/travel/estimates", headers=kept).status_code == 401
+    http.cookies.clear()
+
+
+def test_a_session_over_https_is_not_sent_without(collector):
+    address = "https://testserver/api/session"
+    opened = collector.http.post(address, json={"key": collector.key})
+    assert "secure" in opened.headers["set-cookie"].lower()
+    collector.http.cookies.clear()
+
+
+def test_sessions_end_by_themselves(collector, monkeypatch):
+    from noisewright.collect import store
+
+    secret = collector.store.add_key("view", session=True)
+    assert hashed(secret) in collector.store.levels()
+    assert hashed(secret) not in collector.store.levels(sessions=False)
+    later = time.time() + 25 * 3600
+    monkeypatch.setattr(store.time, "time", lambda: later)
+    assert hashed(secret) not in collector.store.levels()
+
+
+def test_counts_of_the_collector_need_a_key_unless_told_not_to(tmp_path):
+    with running(str(tmp_path / "c.db"), campaign()) as shut:
+        assert shut.http.get("/metrics").status_code == 401
+        assert "noisewright_waiting" in shut.http.get("/metrics", headers=shut.admin).text
+    with running(str(tmp_path / "d.db"), campaign(), open_metrics=True) as told:
+        assert "noisewright_connections" in told.http.get("/metrics").text
+
+
+def test_keys_are_in_files_for_their_owner_and_never_printed(tmp_path):
+    with serving(tmp_path, "--new-view-key") as served:
+        log = served.log.read_text()
+        for level in ("admin", "view"):
+            path = tmp_path / f"collector.{level}-key"
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert path.name in log
+            assert path.read_text().strip() not in log
+        stop(served)
+        assert served.key == (tmp_path / "collector.admin-key").read_text().strip()
+    again = prepare(
+        Settings(database=str(tmp_path / "collector.db")),
+        None,
+        None,
+        folder=tmp_path,
+        new_keys=["admin"],
+    )
+    assert again.key_files == {"admin": tmp_path / "collector.admin-key-2"}  # the first still opens
+    nothing = prepare(
+        Settings(database=str(tmp_path / "collector.db")), None, None, folder=tmp_path
+    )
+    assert nothing.key_files == {}
 
 
 def test_the_description_lists_every_address(collector):
@@ -297,7 +395,7 @@ def test_one_sender_is_slowed_down_and_not_remembered(tmp_path):
 
 
 def test_keys_are_kept_as_hashes(collector):
-    assert collector.store.admin_keys() == [hashed(collector.key)]
+    assert collector.store.levels()[hashed(collector.key)] == "admin"
     assert collector.key.encode() not in collector.path.read_bytes()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import sys
 import time
 import traceback
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
+from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from noisewright.collect.door import Refusal
 from noisewright.collect.openapi import description
 from noisewright.collect.pages import Pages
+from noisewright.collect.places import Places
 from noisewright.collect.routes import Ready, Routes, answered, guarded, json, refused
 from noisewright.collect.service import Service, Settings
 
@@ -31,6 +34,11 @@ SETTINGS = "NOISEWRIGHT_COLLECTOR"
 log = logging.getLogger("noisewright.collect")
 
 _CAMPAIGNS, _REPORTS = "/api/campaigns/", "/reports"
+BACKLOG = 256
+"""Connections that may wait to be looked at; all of them are accepted at once."""
+
+_OWN_FILES = 128  # the database, its log, libraries, pipes: some forty are seen
+
 _SWITCH_SECONDS = 0.001  # the thread that writes must not keep the one that answers waiting
 
 _POLICY = (
@@ -148,9 +156,9 @@ def application(settings: Settings, *, own_process: bool = False) -> ASGIApp:
     routes, pages = Routes(service), Pages(service)
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Places]]:
         await service.start()
-        yield
+        yield {"places": service.places}  # where every connection finds them
         await service.stop()
 
     async def openapi(request: Request) -> Response:
@@ -173,6 +181,7 @@ def application(settings: Settings, *, own_process: bool = False) -> ASGIApp:
             route(f"{campaign}/statistics.agg", routes.statistics),
             route(f"{campaign}/invitations", routes.invite, "POST"),
             route(f"{campaign}/close", routes.close, "POST"),
+            route("/api/session", routes.session, "GET", "POST", "DELETE"),
             route("/openapi.json", openapi),
             route("/health", routes.health),
             route("/metrics", routes.metrics),
@@ -187,10 +196,22 @@ def application(settings: Settings, *, own_process: bool = False) -> ASGIApp:
     return Guard(app, routes)
 
 
+def held_by_files(wanted: int) -> int:
+    """How many connections the process may hold open, once it has asked for as many files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + BACKLOG + _OWN_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        return max(1, soft - BACKLOG - _OWN_FILES)
+    return wanted
+
+
 def from_environment() -> ASGIApp:
     """The application of a worker process."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     log.setLevel(os.environ.get("NOISEWRIGHT_LOG", "WARNING"))
     settings = msgspec.json.decode(os.environ[SETTINGS], type=Settings)
+    settings = replace(settings, connections=held_by_files(settings.connections))
     return application(settings, own_process=True)

@@ -40,8 +40,11 @@ CREATE TABLE IF NOT EXISTS tokens (
   campaign INTEGER NOT NULL, hash BYTES NOT NULL, burnt INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (campaign, hash)) NO_ORDER;
 CREATE TABLE IF NOT EXISTS admin_keys (hash BYTES PRIMARY KEY) NO_ORDER;
+CREATE TABLE IF NOT EXISTS passes (
+  hash BYTES PRIMARY KEY, level TEXT NOT NULL, expires BIGINT) NO_ORDER;
 """
-"""What is kept. No table knows a time, an order of arrival or who sent anything."""
+"""What is kept. No table of people knows a time, an order of arrival or who sent anything; `passes`
+are keys that may only look, and sessions of analysts, which end."""
 
 
 # Parts of two texts of bytes, numbered from one; SQLite writes alone, PostgreSQL beside others.

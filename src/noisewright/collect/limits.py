@@ -27,7 +27,7 @@ class RateLimit:
         if self.rate <= 0:
             return 0.0
         now = time.monotonic()
-        name = hmac.digest(self._key, _network(address), "sha256")[:12]
+        name = hmac.digest(self._key, network_of(address), "sha256")[:12]
         level, then = self._buckets.pop(name, (self.burst, now))
         level = min(self.burst, level + (now - then) * self.rate)
         allowed = level >= 1
@@ -37,7 +37,7 @@ class RateLimit:
         return 0.0 if allowed else (1 - level) / self.rate
 
 
-def _network(address: str | None) -> bytes:
+def network_of(address: str | None) -> bytes:
     """The sender's address; of IPv6, the network that one household is given."""
     try:
         parsed = ipaddress.ip_address(address or "")

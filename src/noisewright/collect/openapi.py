@@ -10,16 +10,25 @@ import msgspec
 from noisewright import __version__
 from noisewright.collect.campaign import Terms
 from noisewright.collect.door import Body
-from noisewright.collect.routes import Invitations, Publication
+from noisewright.collect.routes import COOKIE, Entrance, Invitations, Publication
+from noisewright.collect.store import Level
 
 _NAME = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
-_ADMIN: list[dict[str, list[str]]] = [{"admin": []}]
+_SECURITY: dict[Level, list[dict[str, list[str]]]] = {
+    "admin": [{"admin": []}],
+    "view": [{"admin": []}, {"view": []}, {"session": []}],
+}
+_SCHEMES = {
+    "admin": {"type": "http", "scheme": "bearer", "description": "An admin key."},
+    "view": {"type": "http", "scheme": "bearer", "description": "A key that opens estimates."},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+}
 
 
 @cache
 def description() -> dict[str, Any]:
     """The whole document."""
-    kinds = (Body, Publication, Invitations, Terms)
+    kinds = (Body, Publication, Invitations, Entrance, Terms)
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     schemas["Publication"]["properties"]["terms"] = {"$ref": "#/components/schemas/Terms"}
     schemas["Error"] = {
@@ -27,7 +36,6 @@ def description() -> dict[str, Any]:
         "required": ["error", "detail"],
         "properties": {"error": {"type": "string"}, "detail": {"type": "string"}},
     }
-    key = {"type": "http", "scheme": "bearer", "description": "An admin key."}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -36,18 +44,18 @@ def description() -> dict[str, Any]:
             "description": "Private reports in, estimates out. No address knows an answer.",
         },
         "paths": _paths(),
-        "components": {"schemas": schemas, "securitySchemes": {"admin": key}},
+        "components": {"schemas": schemas, "securitySchemes": _SCHEMES},
     }
 
 
 def _paths() -> dict[str, Any]:
     one = "/api/campaigns/{name}"
-    listed = _operation("Names of all campaigns.", {200: "names"}, admin=True)
+    listed = _operation("Names of all campaigns.", {200: "names"}, level="view")
     published = _operation(
         "Publish a plan; the same one again is no news.",
         {201: "published"},
         Publication,
-        admin=True,
+        level="admin",
     )
     submitted = _operation(
         "Send one report. Sent again with the same nonce it is counted once.",
@@ -59,15 +67,15 @@ def _paths() -> dict[str, Any]:
     admin: dict[str, Any] = {
         f"{one}/estimates": {"get": _figures("Answers with intervals.")},
         f"{one}/answers.{{kind}}": {"get": _figures("Answers as a file.", kind=True)},
-        f"{one}/reports.parquet": {"get": _figures("Reports, shuffled.")},
+        f"{one}/reports.parquet": {"get": _figures("Reports, shuffled.", level="admin")},
         f"{one}/statistics.agg": {"get": _figures("What reports add up to.")},
         f"{one}/invitations": {
             "post": _operation(
                 "New one-time tokens.", {201: "tokens", **exists, 413: "too long"}, Invitations,
-                admin=True,
+                level="admin",
             ),
         },
-        f"{one}/close": {"post": _operation("No more.", {200: "done", **exists}, admin=True)},
+        f"{one}/close": {"post": _operation("No more.", {200: "done", **exists}, level="admin")},
     }  # fmt: skip
     paths: dict[str, Any] = {
         "/api/campaigns": {"get": listed, "post": published},
@@ -77,7 +85,10 @@ def _paths() -> dict[str, Any]:
         "/health": {
             "get": _operation("Whether the worker lives.", {200: "it does", 503: "hardly"})
         },
-        "/metrics": {"get": _operation("Counts of this worker.", {200: "Prometheus' text"})},
+        "/metrics": {
+            "get": _operation("Counts of this worker.", {200: "Prometheus' text"}, level="view")
+        },
+        "/api/session": _session(),
         "/openapi.json": {"get": _operation("This document.", {200: "OpenAPI"})},
     }
     for path, item in paths.items():
@@ -89,9 +100,19 @@ def _paths() -> dict[str, Any]:
     return paths
 
 
-def _figures(summary: str, kind: bool = False) -> dict[str, Any]:
+def _session() -> dict[str, Any]:
+    opened = {201: "a cookie for some hours", 401: "no such key"}
+    return {
+        "get": _operation("What the session allows.", {200: "a level, or null"}),
+        "post": _operation("Open a session for a key.", opened, Entrance),
+        "delete": _operation("End the session.", {204: "it is over"}),
+    }
+
+
+def _figures(summary: str, kind: bool = False, level: Level = "view") -> dict[str, Any]:
     answers = {200: "the figures", 404: "no campaign, or no such round"}
-    operation = _operation(summary, answers | ({409: "no reports yet"} if kind else {}), admin=True)
+    more = {409: "no reports yet"} if kind else {}
+    operation = _operation(summary, answers | more, level=level)
     schema = {"type": "string", "maxLength": 100}
     operation["parameters"] = [{"name": "round", "in": "query", "schema": schema}]
     return operation
@@ -102,13 +123,19 @@ def _in_path(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(
-    summary: str, answers: dict[int, str], body: type | None = None, *, admin: bool = False
+    summary: str,
+    answers: dict[int, str],
+    body: type | None = None,
+    *,
+    level: Level | None = None,
 ) -> dict[str, Any]:
     told = dict(answers)
     if body is not None:
         told |= {422: "not understood", 413: "too long"}
-    if admin:
-        told |= {401: "no key", 503: "come again"}
+    if level is not None:
+        told |= {401: "no key"}
+    if level == "admin":
+        told |= {403: "a key that opens estimates only"}
     told.setdefault(503, "come again")
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
     responses = {
@@ -122,6 +149,6 @@ def _operation(
             "required": True,
             "content": {"application/json": {"schema": schema}},
         }
-    if admin:
-        operation["security"] = _ADMIN
+    if level is not None:
+        operation["security"] = _SECURITY[level]
     return operation

@@ -17,7 +17,7 @@ from noisewright.collect.campaign import Campaign, Terms
 from noisewright.collect.databases import Unavailable
 from noisewright.collect.door import Refusal, admitted, most_bytes
 from noisewright.collect.service import Service, check_round
-from noisewright.collect.store import Outcome, Submission
+from noisewright.collect.store import Level, Outcome, Submission
 from noisewright.errors import NoisewrightError
 from noisewright.files import without_dictionaries
 
@@ -27,6 +27,9 @@ _RETRY_SECONDS = 2.0
 _MOST_PLAN = 2**26
 _ADMIN_BODY = 2**17
 _JSON = "application/json"
+
+COOKIE = "noisewright-session"
+"""What a browser keeps in the place of a key."""
 
 
 class Ready(Response):
@@ -54,6 +57,12 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     terms: dict[str, Any]
     plan: str
+
+
+class Entrance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A key, for which a browser gets a session."""
+
+    key: Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Invitations(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,10 +114,19 @@ class Routes:
             raise Refusal(404, "unknown", "there is no such campaign")
         return campaign
 
-    async def _require_admin(self, request: Request) -> None:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not await self.service.is_admin(key.strip()):
-            raise Refusal(401, "unauthorised", "an admin key is needed")
+    async def _require(self, request: Request, needed: Level) -> None:
+        """Refuse whoever has no key, or one that does not allow this.
+
+        A cookie opens what is looked at, never what changes anything: no other page can forge that.
+        """
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            secret = request.cookies.get(COOKIE, "") if request.method in ("GET", "HEAD") else ""
+        level = await self.service.level(secret.strip())
+        if level is None:
+            raise Refusal(401, "unauthorised", "a key is needed")
+        if needed == "admin" and level != "admin":
+            raise Refusal(403, "forbidden", "this key may look at estimates only")
 
     # --- for devices --------------------------------------------------------------------------
 
@@ -152,13 +170,14 @@ class Routes:
 
     async def campaigns(self, request: Request) -> Response:
         """Names of all campaigns, or the publication of another."""
-        await self._require_admin(request)
         if request.method == "POST":
             return await self._publish(request)
+        await self._require(request, "view")
         listed = await self.service.read(lambda store: store.campaigns())
         return json([{"name": name, "closed": closed} for _, name, closed in listed])
 
     async def _publish(self, request: Request) -> Response:
+        await self._require(request, "admin")
         content = await body(request.receive, _MOST_PLAN)
         try:
             sent = msgspec.json.decode(content, type=Publication)
@@ -171,9 +190,28 @@ class Routes:
         self.service.forget()
         return json({"name": campaign.name, "digest": campaign.digest}, 201)
 
+    async def session(self, request: Request) -> Response:
+        """Open a session for a key that a form posted, tell what it allows, or end it."""
+        if request.method == "GET":
+            level = await self.service.level(request.cookies.get(COOKIE, ""))
+            return json({"level": level}, cache_control="no-store")
+        if request.method == "DELETE":
+            await self.service.end_session(request.cookies.get(COOKIE, ""))
+            return _session_cookie(request, Response(status_code=204), "")
+        content = await body(request.receive, _ADMIN_BODY)
+        try:
+            key = msgspec.json.decode(content, type=Entrance).key
+        except (msgspec.MsgspecError, RecursionError):
+            raise Refusal(422, "malformed", "a key is expected") from None
+        level = await self.service.level(key.strip())
+        if level is None:
+            raise Refusal(401, "unauthorised", "this key is not known here")
+        secret = await self.service.open_session(level)
+        return _session_cookie(request, json({"level": level}, 201), secret)
+
     async def figures(self, request: Request) -> Response:
         """Estimates with intervals, and what there is to say about them."""
-        await self._require_admin(request)
+        await self._require(request, "view")
         campaign, round_name = await self._round(request)
         return json(await self.service.figures(campaign, round_name), cache_control="no-store")
 
@@ -184,7 +222,7 @@ class Routes:
 
     async def answers(self, request: Request) -> Response:
         """The answers as a file."""
-        await self._require_admin(request)
+        await self._require(request, "view")
         campaign, round_name = await self._round(request)
         aggregate = await self.service.read(lambda store: store.aggregate(campaign, round_name))
         if not aggregate.people:
@@ -195,7 +233,7 @@ class Routes:
 
     async def reports(self, request: Request) -> Response:
         """The reports that were kept, shuffled, as Parquet."""
-        await self._require_admin(request)
+        await self._require(request, "admin")
         campaign, round_name = await self._round(request)
         content = await self.service.read(
             lambda store: reports_parquet(list(store.reports(campaign, round_name)), round_name)
@@ -204,14 +242,14 @@ class Routes:
 
     async def statistics(self, request: Request) -> Response:
         """What the reports add up to: a file for `noisewright estimate`."""
-        await self._require_admin(request)
+        await self._require(request, "view")
         campaign, round_name = await self._round(request)
         aggregate = await self.service.read(lambda store: store.aggregate(campaign, round_name))
         return _file(aggregate.to_bytes(), "application/octet-stream", f"{campaign.name}.agg")
 
     async def invite(self, request: Request) -> Response:
         """New one-time tokens, told once."""
-        await self._require_admin(request)
+        await self._require(request, "admin")
         campaign = await self._campaign(request)
         content = await body(request.receive, _ADMIN_BODY)
         try:
@@ -223,7 +261,7 @@ class Routes:
 
     async def close(self, request: Request) -> Response:
         """Take no more reports."""
-        await self._require_admin(request)
+        await self._require(request, "admin")
         campaign = await self._campaign(request)
         await self.service.read(lambda store: store.close_campaign(campaign.number))
         self.service.forget()
@@ -238,12 +276,17 @@ class Routes:
 
     async def metrics(self, request: Request) -> Response:
         """Counts of this worker's requests and reports, in Prometheus' text format."""
-        kinds = {"reports": "outcome", "requests": "status"}
-        lines = ["# TYPE noisewright_waiting gauge"]
-        lines.append(f"noisewright_waiting {self.service.writer.waiting}")
+        if not self.service.settings.open_metrics:
+            await self._require(request, "view")
+        kinds = {"reports": "outcome", "requests": "status", "connections": "cut"}
+        now = {"waiting": self.service.writer.waiting, "connections": len(self.service.places)}
+        lines = []
+        for name, level in now.items():
+            lines += [f"# TYPE noisewright_{name} gauge", f"noisewright_{name} {level}"]
+        cut = {("connections", why): count for why, count in self.service.places.cut.items()}
         for kind, label in kinds.items():
             lines.append(f"# TYPE noisewright_{kind}_total counter")
-            for (group, value), count in sorted(self.service.counters.items()):
+            for (group, value), count in sorted({**self.service.counters, **cut}.items()):
                 if group == kind:
                     lines.append(f'noisewright_{kind}_total{{{label}="{value}"}} {count}')
         return Response("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
@@ -259,6 +302,21 @@ async def answered(response: Awaitable[Response]) -> Response:
         return refused(Refusal(503, "unavailable", str(error), _RETRY_SECONDS))
     except NoisewrightError as error:
         return refused(Refusal(422, "invalid", str(error)))
+
+
+def _session_cookie(request: Request, response: Response, secret: str) -> Response:
+    """The response, with a cookie that no script reads and no other site sends."""
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=None if secret else 0,
+        path="/api",
+        secure=request.url.scheme == "https",
+        httponly=True,
+        samesite="strict",
+    )
+    response.headers["cache-control"] = "no-store"
+    return response
 
 
 def guarded(endpoint: Endpoint) -> Endpoint:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
+from math import ceil
 from pathlib import Path
 
 import msgspec
 
-from noisewright.collect.application import SETTINGS
+from noisewright.collect.application import BACKLOG, SETTINGS
 from noisewright.collect.campaign import Campaign, Terms
 from noisewright.collect.service import Settings
+from noisewright.collect.store import Level, Store
+from noisewright.errors import InvalidParameter
+from noisewright.files import PRIVATE
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is ready to be served, and the key where a new one was made."""
+    """What is ready to be served, and the files of keys that were made."""
 
     campaign: Campaign | None
-    key: str | None
+    key_files: dict[Level, Path]
 
 
 def prepare(
-    settings: Settings, plan: str | Path | None, terms: Terms | None, *, new_key: bool = False
+    settings: Settings,
+    plan: str | Path | None,
+    terms: Terms | None,
+    *,
+    folder: Path,
+    new_keys: Sequence[Level] = (),
 ) -> Prepared:
     """Publish the campaign of a plan (the same one again is no news) and make a key if none is."""
     store = settings.open_store()
@@ -30,10 +41,29 @@ def prepare(
         campaign = None
         if plan is not None and terms is not None:
             campaign = store.publish(Campaign.published(terms, Path(plan).read_bytes()))
-        key = store.add_admin_key() if new_key or not store.admin_keys() else None
-        return Prepared(campaign, key)
+        levels = list(new_keys)
+        if "admin" not in levels and "admin" not in store.levels(sessions=False).values():
+            levels.insert(0, "admin")
+        return Prepared(campaign, {level: _key_file(store, level, folder) for level in levels})
     finally:
         store.close()
+
+
+def _key_file(store: Store, level: Level, folder: Path) -> Path:
+    """Make a key and write it where only its owner reads it: whatever is printed may be logged."""
+    for number in count(1):
+        path = folder / f"collector.{level}-key{'' if number == 1 else f'-{number}'}"
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE)
+        except FileExistsError:
+            continue  # another key, which still opens
+        except OSError as error:
+            reason = error.strerror or "cannot be written"
+            raise InvalidParameter("keys", str(path), f"cannot be written ({reason})") from None
+        with os.fdopen(descriptor, "w") as file:
+            file.write(store.add_key(level) + "\n")
+        return path
+    raise AssertionError("numbers do not end")
 
 
 def run(settings: Settings, host: str, port: int, workers: int) -> None:
@@ -51,9 +81,10 @@ def run(settings: Settings, host: str, port: int, workers: int) -> None:
         log_level="warning",
         server_header=False,
         date_header=True,
-        proxy_headers=True,
+        http="noisewright.collect.connections:Connection",  # bounds and deadlines
+        backlog=BACKLOG,
+        proxy_headers=False,  # a connection reads them, where it was told of a proxy
         timeout_graceful_shutdown=10,
-        timeout_keep_alive=30,
-        limit_concurrency=None,
+        timeout_keep_alive=max(1, ceil(settings.patience)),
         ws="none",
     )

@@ -20,7 +20,8 @@ from noisewright.collect.databases import Unavailable, open_database
 from noisewright.collect.door import Refusal
 from noisewright.collect.estimates import estimates
 from noisewright.collect.limits import RateLimit
-from noisewright.collect.store import Store, hashed
+from noisewright.collect.places import Places
+from noisewright.collect.store import Level, Store, hashed
 from noisewright.collect.writer import Writer
 
 _Result = TypeVar("_Result")
@@ -37,6 +38,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Reports a second from one address; zero limits nobody."""
     most_waiting: int = 2000
     """Reports that may wait for the disk before others are asked to come back later."""
+    connections: int = 4096
+    """How many may be open at once in one worker."""
+    connections_a_sender: int = 128
+    """How many of those may be from one address: a household, or an office behind one."""
+    patience: float = 20.0
+    """Seconds that a head may take, and in which some of a body or an answer must move."""
+    proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies, whose word is taken on who sent a request."""
+    open_metrics: bool = False
+    """Whether counts are told without a key."""
 
     def open_store(self) -> Store:
         """A connection of its own."""
@@ -55,21 +66,29 @@ class Service:
     def __post_init__(self) -> None:
         self.writer = Writer(self.settings.open_store, self.settings.most_waiting)
         self.limit = RateLimit(self.settings.rate)
+        self.places = Places(
+            self.settings.connections,
+            self.settings.connections_a_sender,
+            self.settings.patience,
+            self.settings.proxies,
+        )
         self._reader = self.settings.open_store()
         self._reading = threading.Lock()
         self._campaigns: dict[str, Campaign] = {}
         self._names: tuple[float, dict[str, bool]] = (-inf, {})
-        self._keys: tuple[float, list[bytes]] = (-inf, [])
+        self._keys: tuple[float, dict[bytes, Level]] = (-inf, {})
         self._figures: dict[tuple[str, str], tuple[object, dict[str, Any]]] = {}
 
     async def start(self) -> None:
         """Begin to take reports."""
         self.writer.start()
+        self._watch = asyncio.create_task(self.places.watch())
         # What the first report and the first look at the dashboard would otherwise wait for.
         self._warm = asyncio.create_task(asyncio.to_thread(self._settle))
 
     async def stop(self) -> None:
         """Put all reports that were taken on the disk, then end."""
+        self._watch.cancel()
         await self._warm
         await self.writer.stop()
         with self._reading:
@@ -124,14 +143,26 @@ class Service:
         """Ask the database again for what was just changed."""
         self._names = (-inf, {})
 
-    async def is_admin(self, key: str) -> bool:
-        """Whether a key is one of ours, compared in constant time."""
-        then, keys = self._keys
+    async def level(self, secret: str) -> Level | None:
+        """What a key or a session may do, compared with all of them in constant time."""
+        then, known = self._keys
         if time.monotonic() - then >= _FRESH_SECONDS:
-            keys = await self.read(lambda store: store.admin_keys())
-            self._keys = (time.monotonic(), keys)
-        own = hashed(key)
-        return sum(hmac.compare_digest(own, each) for each in keys) > 0
+            known = await self.read(lambda store: store.levels())
+            self._keys = (time.monotonic(), known)
+        own = hashed(secret)
+        fitting = [level for each, level in known.items() if hmac.compare_digest(own, each)]
+        return fitting[0] if fitting else None
+
+    async def open_session(self, level: Level) -> str:
+        """A secret that stands for a key for some hours, for a browser to keep in its place."""
+        secret = await self.read(lambda store: store.add_key(level, session=True))
+        self._keys = (-inf, {})
+        return secret
+
+    async def end_session(self, secret: str) -> None:
+        """Forget the session of a secret; a key stays one."""
+        await self.read(lambda store: store.end_session(secret))
+        self._keys = (-inf, {})
 
     async def figures(self, campaign: Campaign, round_name: str) -> dict[str, Any]:
         """The dashboard's figures; worked out again only when reports have come."""

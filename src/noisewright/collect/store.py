@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -27,6 +29,13 @@ IntArray = npt.NDArray[np.int64]
 
 _CHUNK = 512
 """Whole numbers of one row of a tally: a page of the database."""
+
+Level = Literal["admin", "view"]
+"""What a key allows: everything, or to look at what reports add up to."""
+
+_SESSION_SECONDS = 12 * 3600  # a day's work; the key itself never lies in a browser
+
+_NEVER = 2**62  # a second after the last
 
 _NAMED = 16  # bytes of the name under which a report is kept
 
@@ -117,17 +126,38 @@ class Store:
 
     # --- keys and invitations -----------------------------------------------------------------
 
-    def add_admin_key(self) -> str:
-        """A new key, of which only a hash is kept."""
-        key = secrets.token_urlsafe(32)
+    def add_key(self, level: Level, *, session: bool = False) -> str:
+        """A new secret, of which only a hash is kept: a key, or a session that ends by itself."""
+        secret = secrets.token_urlsafe(32)
+        now = int(time.time())
         with self.database.transaction():
-            self.database.run("INSERT INTO admin_keys (hash) VALUES (?)", [hashed(key)])
-        return key
+            if level == "admin" and not session:
+                self.database.run("INSERT INTO admin_keys (hash) VALUES (?)", [hashed(secret)])
+                return secret
+            self.database.run("DELETE FROM passes WHERE expires <= ?", [now])
+            self.database.run(
+                "INSERT INTO passes (hash, level, expires) VALUES (?, ?, ?)",
+                [hashed(secret), level, now + _SESSION_SECONDS if session else None],
+            )
+        return secret
 
-    def admin_keys(self) -> list[bytes]:
-        """The hashes of all keys."""
+    def end_session(self, secret: str) -> None:
+        """Forget a session."""
+        with self.database.transaction():
+            self.database.run(
+                "DELETE FROM passes WHERE hash = ? AND expires IS NOT NULL", [hashed(secret)]
+            )
+
+    def levels(self, *, sessions: bool = True) -> dict[bytes, Level]:
+        """The hashes of all keys, and of open sessions, each with what it allows."""
+        now = int(time.time()) if sessions else _NEVER
         with self.database.transaction(writes=False):
-            return [bytes(row[0]) for row in self.database.run("SELECT hash FROM admin_keys")]
+            admins = self.database.run("SELECT hash FROM admin_keys")
+            passes = self.database.run(
+                "SELECT hash, level FROM passes WHERE expires IS NULL OR expires > ?", [now]
+            )
+        known: dict[bytes, Level] = {bytes(digest): level for digest, level in passes}
+        return known | {bytes(row[0]): "admin" for row in admins}
 
     def invite(self, number: int, count: int) -> list[str]:
         """New one-time tokens of a campaign, of which only hashes are kept, in their own order."""

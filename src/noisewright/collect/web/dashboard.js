@@ -6,9 +6,8 @@ const $ = (id) => document.getElementById(id);
 const EVERY = 3000;
 const SPACE = "http://www.w3.org/2000/svg";
 
-let key = decodeURIComponent(location.hash.slice(1)) || sessionStorage.getItem("noisewright-key") || "";
+const SESSION = "/api/session";
 let round = null;
-if (location.hash) history.replaceState(null, "", location.pathname);
 
 const people = (number) => Math.round(number).toLocaleString("en");
 const figure = (number) => Number(number.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 });
@@ -216,16 +215,18 @@ function choices(data) {
 
 // --- the page ------------------------------------------------------------------------------------
 
-const headers = () => ({ authorization: `Bearer ${key}` });
 const query = () => (round === null ? "" : `?round=${encodeURIComponent(round)}`);
 
+function entrance(told = "") {
+  $("content").hidden = true;
+  $("entrance").hidden = false;
+  $("refused").textContent = told;
+}
+
 async function refresh() {
-  const answer = await fetch(`${address}/estimates${query()}`, { headers: headers() }).catch(() => null);
+  const answer = await fetch(`${address}/estimates${query()}`).catch(() => null);
   if (answer?.status === 401) {
-    $("content").hidden = true;
-    $("entrance").hidden = false;
-    if (key) $("refused").textContent = "This key is not known here.";
-    key = "";
+    entrance("The session has ended.");
     return false;
   }
   if (!answer?.ok) {
@@ -233,7 +234,6 @@ async function refresh() {
     return true;
   }
   const data = await answer.json();
-  sessionStorage.setItem("noisewright-key", key);
   $("entrance").hidden = true;
   $("content").hidden = false;
   $("tiles").replaceChildren(...tiles(data));
@@ -249,7 +249,7 @@ async function refresh() {
 }
 
 async function download(name) {
-  const answer = await fetch(`${address}/${name}${query()}`, { headers: headers() });
+  const answer = await fetch(`${address}/${name}${query()}`);
   if (!answer.ok) {
     $("status").textContent = (await answer.json()).detail;
     return;
@@ -266,11 +266,31 @@ async function follow() {
   }
 }
 
-$("entrance").addEventListener("submit", (event) => {
+// The key is posted once, for a session that no script can read; it is kept nowhere here.
+async function enter(event) {
   event.preventDefault();
-  key = $("key").value.trim();
-  follow();
-});
+  const body = JSON.stringify({ key: $("key").value.trim() });
+  const headers = { "content-type": "application/json" };
+  const answer = await fetch(SESSION, { method: "POST", headers, body }).catch(() => null);
+  if (!answer) return entrance("The collector does not answer.");
+  if (!answer.ok) return entrance((await answer.json()).detail);
+  $("key").value = "";
+  return open(await answer.json());
+}
+
+function open({ level }) {
+  if (level === null) return entrance();
+  for (const button of document.querySelectorAll("[data-needs]")) button.hidden = button.dataset.needs !== level;
+  return follow();
+}
+
+async function leave() {
+  await fetch(SESSION, { method: "DELETE" });
+  location.reload();
+}
+
+$("entrance").addEventListener("submit", enter);
+$("leave").addEventListener("click", leave);
 $("rounds").addEventListener("change", () => {
   round = $("rounds").value;
   refresh();
@@ -278,4 +298,4 @@ $("rounds").addEventListener("change", () => {
 for (const button of document.querySelectorAll("[data-file]")) {
   button.addEventListener("click", () => download(button.dataset.file));
 }
-follow();
+open(await (await fetch(SESSION)).json());
