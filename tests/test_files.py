@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from noisewright.files import table_writer, write_table
+from noisewright.files import (
+    csv_bytes,
+    for_spreadsheets,
+    is_formula,
+    table_writer,
+    write_table,
+)
 
 TABLE = pa.table(
     {
@@ -47,3 +56,70 @@ def test_a_table_cut_short_leaves_the_old_file(name: str, tmp_path: Path) -> Non
         cut_short()
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+FORMULAS = [
+    '=HYPERLINK("http://x","y")',
+    "+1+1",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1+1",
+    "\rx",
+    "\n=1",
+    " =1",
+    '"=1+1',
+    "'=1",
+    "＝1+1",
+    "＠x",
+    "\ufeff=1",
+    "=",
+    "-",
+    "--1",
+]
+HARMLESS = [
+    "-5",
+    "+3.25",
+    "-1e-5",
+    "-10–-1",
+    "-3–4",
+    "-12%",
+    "a=1",
+    "x - y",
+    "",
+    "ü",
+    "[-1, 0)",
+    "<-5",
+]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_no_cell_and_no_head_of_a_csv_is_a_formula(text: str, tmp_path: Path) -> None:
+    """Whatever people wrote is text to a spreadsheet; Parquet, which runs nothing, keeps it."""
+    table = pa.table({text: [text, "b"], "kind": pa.array([text, "b"]).dictionary_encode()})
+    write_table(tmp_path / "t.csv", table)
+    written = (tmp_path / "t.csv").read_bytes()
+    assert written == csv_bytes(table)
+    with (tmp_path / "t.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows == [[f"'{text}", "kind"], [f"'{text}", f"'{text}"], ["b", "b"]]
+    write_table(tmp_path / "t.parquet", table)
+    assert pyarrow.parquet.read_table(tmp_path / "t.parquet")[text][0].as_py() == text
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_numbers_bands_and_plain_texts_stay_as_they_are(text: str, tmp_path: Path) -> None:
+    table = pa.table({"query": [text, "=1"], "answer": [-1.5, 2.0], "count": [-1, 2]})
+    write_table(tmp_path / "t.csv", table)
+    read = pyarrow.csv.read_csv(tmp_path / "t.csv").to_pylist()
+    assert str(read[0]["query"] or "") == text
+    assert [(row["answer"], row["count"]) for row in read] == [(-1.5, -1), (2.0, 2)]
+
+
+@given(st.text(st.sampled_from("=+-@＝'\" \t\r\n5.,e–a%"), max_size=6))
+def test_texts_that_differ_are_written_differently_and_rows_as_heads_are(text: str) -> None:
+    """One rule for heads and cells: a text either stays or gets one apostrophe."""
+    cell = for_spreadsheets(pa.table({text: [text, None]})).to_pydict()
+    assert cell == {f"'{text}" if is_formula(text) else text: [*cell.keys(), None]}
+    assert is_formula(text) or not text.strip().startswith(("=", "@", "＝"))
+    if text.startswith("'") and is_formula(text[1:]):
+        assert is_formula(text)  # else it would be written as text[1:] is

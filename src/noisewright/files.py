@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 PRIVATE = 0o600
 """The mode of a file that is for its owner's eyes alone."""
 
+# What spreadsheets run, in widths of east Asia too, and behind blanks, ends of lines or quotes that
+# some of them take away. A number with its sign is none, nor is a band of numbers.
+_IGNORED = r"[\s\x00-\x1f\"'" + "\ufeff\u00a0\u2000-\u200f\u3000]*"
+_FORMULA = rf"^{_IGNORED}[=+\-@＝＋－＠]|^[\t\r\n]"
+_NUMBER = r"^[+-]?[0-9][0-9,_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?(–-?[0-9.,_]+)?%?$"
+
 _SQLITE = b"SQLite format 3\x00"
 
 # What file systems say that know no locks, or no flushing of directories.
@@ -150,12 +156,51 @@ def table_writer(
                 yield writer
 
 
-def without_dictionaries(table: pa.Table) -> pa.Table:
-    """The same table with plain columns: text knows no dictionaries."""
+def for_spreadsheets(table: pa.Table) -> pa.Table:
+    """The same table as CSV holds it: plain columns, no text of which is a formula.
+
+    Spreadsheets run a cell that begins with = + - or @. Texts may come from anybody, so those get
+    an apostrophe in front, by which spreadsheets know text; numbers stay as they are.
+    """
     import pyarrow as pa
 
-    kinds = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in table.schema]
-    return table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+    columns = []
+    for column in table.columns:
+        kind = column.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+            column = column.cast(kind)
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        columns.append(_without_formulas(column) if is_text else column)
+    names = [f"'{name}" if is_formula(name) else name for name in table.column_names]
+    return pa.table(columns, names=names)
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet may take a text for a formula rather than for text or a number."""
+    return bool(re.search(_FORMULA, text)) and not re.search(_NUMBER, text)
+
+
+def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    risky = pc.match_substring_regex(column, _FORMULA)
+    if not pc.any(risky).as_py():
+        return column
+    plain = pc.match_substring_regex(column, _NUMBER)
+    quoted = pc.binary_join_element_wise(pa.scalar("'", column.type), column, "")
+    return pc.if_else(pc.and_not(risky, plain), quoted, column)
+
+
+def csv_bytes(table: pa.Table) -> bytes:
+    """A table as CSV, in memory."""
+    import pyarrow as pa
+    import pyarrow.csv as csv
+
+    sink = pa.BufferOutputStream()
+    csv.write_csv(for_spreadsheets(table), sink)
+    return bytes(sink.getvalue())
 
 
 def write_table(path: str | Path, table: pa.Table, *, excel: bool = False) -> None:
@@ -168,7 +213,7 @@ def write_tables(path: str | Path, parts: Iterable[pa.Table], *, excel: bool = F
 
     With `excel`, CSV begins with the mark by which spreadsheets know UTF-8; others may trip on it.
     """
-    plain = parts if is_parquet(path) else map(without_dictionaries, parts)
+    plain = parts if is_parquet(path) else map(for_spreadsheets, parts)
     first, rest = next(iterator := iter(plain)), iterator
     marked = excel and not is_parquet(path)
     with table_writer(path, first.schema, marked=marked) as writer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
@@ -318,6 +319,29 @@ def test_plans_that_browsers_cannot_run_are_refused_with_what_they_can(tmp_path)
     nw.plan("prefix:4", nw.Privacy(1)).save(tmp_path / "central.nw")
     with pytest.raises(NoisewrightError, match="model local"):
         Campaign.published(Terms(name="x", title="x"), (tmp_path / "central.nw").read_bytes())
+
+
+def test_downloaded_answers_run_in_no_spreadsheet(tmp_path):
+    import noisewright as nw
+
+    schema = {
+        "reviewed": True,
+        "attributes": [{"name": "way", "kind": "categorical", "values": ["=1+1", "-5", "bus"]}],
+    }
+    domain = nw.Domain.from_dict(schema)
+    workload = nw.Workload.from_spec({"queries": [{"marginal": "way"}]}, domain)
+    plan = nw.plan(workload, nw.Privacy(2), model="local", mechanism="randomized-response")
+    plan.save(tmp_path / "plan.nw")
+    terms = Terms(name="travel", title="Ways")
+    asked = Campaign.published(terms, (tmp_path / "plan.nw").read_bytes())
+    with running(str(tmp_path / "c.db"), asked) as collector:
+        assert collector.send(submission(collector.report())).status_code == 201
+        path = "/api/campaigns/travel/answers.csv"
+        rows = collector.http.get(path, headers=collector.admin).text.splitlines()
+    ways = [cell for row in csv.reader(rows) for cell in row]
+    assert "'=1+1" in ways
+    assert "-5" in ways
+    assert "=1+1" not in ways
 
 
 JSON = st.recursive(

@@ -269,3 +269,38 @@ def test_more_attributes_or_values_than_are_read_in_seconds_are_refused(monkeypa
     assert len(load_yaml("[" + "1," * 997 + "1]\n")) == 998
     with pytest.raises(NoisewrightError, match="more than 1,000 values"):
         load_yaml("[" + "1," * 1_000 + "1]\n")
+
+
+LONG = "x" * 201
+BOTH = {"name": "a", "kind": "categorical", "values": ["b", "c"]}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "query"),
+    [
+        ({"name": LONG, "kind": "boolean"}, {}),
+        ({"name": "a", "kind": "categorical", "values": ["b", LONG]}, {}),
+        ({"name": "a", "kind": "boolean", "outside": "other", "other": LONG}, {}),
+        ({**BOTH, "levels": {LONG: {"d": ["b", "c"]}}}, {}),
+        ({**BOTH, "levels": {"l": {LONG: ["b", "c"]}}}, {}),
+        ({"name": "a", "kind": "boolean"}, {"marginal": "a", "name": LONG}),
+        ({"name": "a", "kind": "boolean"}, {"count": "a == true", "label": LONG}),
+        ({"name": "a", "kind": "boolean"}, {"count": " or ".join(["a == true"] * 400)}),
+    ],
+)  # fmt: skip
+def test_names_and_labels_have_a_length(attribute: dict[str, Any], query: dict[str, Any]) -> None:
+    """Whatever is shown fits a page; the refusal itself is short and says how long is too long."""
+
+    def read() -> None:
+        domain = Domain.from_dict({"reviewed": True, "attributes": [attribute]})
+        questions({"queries": [query or {"marginal": "a"}]}, domain)
+
+    with pytest.raises(NoisewrightError, match=r"characters, where [0-9,]+ are the most") as error:
+        read()
+    assert len(str(error.value)) < 200
+
+
+def test_labels_of_the_most_length_are_taken() -> None:
+    values = ["x" * 200, "y" * 200]
+    attribute = {"name": "n" * 200, "kind": "categorical", "values": values}
+    assert Domain.from_dict({"reviewed": True, "attributes": [attribute]}).shape == (2,)

@@ -1,5 +1,6 @@
 """Values that nobody listed, and tables over them, in one plan and one entry of a ledger."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -155,3 +156,18 @@ def test_files_whose_tables_are_not_of_the_values_told_are_refused(tmp_path: Pat
     richer = nw.plan_open(QUERIES, SCHEMA, PRIVACY, share=0.1).over(tables.values)
     with pytest.raises(InvalidParameter, match="are not those of the values told"):
         tables.selection.told(richer, tables.values)
+
+
+def test_values_that_people_wrote_run_in_no_spreadsheet_and_have_a_length(tmp_path: Path) -> None:
+    """A formula is told as text; what is too long to be a label is among the others."""
+    formula, endless = '=HYPERLINK("http://example.org","more")', "x" * 201
+    jobs = [formula] * 4000 + ["nurse"] * 2500 + [endless] * 2500
+    table = pd.DataFrame({"job": jobs, "sex": ["F", "M"] * (len(jobs) // 2)})
+    released = nw.plan_open(QUERIES, SCHEMA, PRIVACY).release(table)
+    assert released.plan.values == {"job": (formula, "nurse")}
+    released.write(tmp_path / "answers.csv")
+    lines = (tmp_path / "answers.csv").read_text(encoding="utf-8").splitlines()
+    cells = {cell for row in csv.reader(lines) for cell in row}
+    assert f"'{formula}" in cells
+    assert not any(cell.startswith("=") for cell in cells)
+    assert not any(endless in cell for cell in cells)

@@ -80,6 +80,14 @@ def test_dates_that_stand_for_never_do_not_stretch_the_draft(never: str) -> None
     assert labels == ("2001", "2002", "2003", "2004", "other")
 
 
+def test_texts_too_long_for_labels_are_not_drafted_and_not_repeated() -> None:
+    long = "private " * 30
+    draft = suggest_schema(pa.table({"note": [long] * 50, "sex": ["F", "M"] * 25}))
+    assert draft.domain.names == ("sex",)
+    assert "more than 200 characters" in str(draft.left_out)
+    assert long[:20] not in str(draft.left_out)
+
+
 def test_nothing_to_draft() -> None:
     with pytest.raises(DomainError, match="write the schema by hand"):
         suggest_schema(pa.table({"nested": [[1]], "none": [None]}))

@@ -48,6 +48,13 @@ def known(person: dict[str, object]) -> bool:
         ('sex in ["F", "M"] and not employed', lambda p: not p["employed"]),
         ('sex not in ["F"]', lambda p: p["sex"] != "F"),
         ('sex != "F" and income >= 10', lambda p: p["sex"] != "F" and p["income"] >= 10),
+        ("employed == true", lambda p: p["employed"]),
+        ("false == employed", lambda p: not p["employed"]),
+        (
+            "employed != Yes and age >= 65",
+            lambda p: not p["employed"] and known(p) and p["age"] > 64,
+        ),
+        ("employed in [true, no]", lambda p: True),
         ("not (age >= 18)", lambda p: not (known(p) and p["age"] >= 18)),
     ],
 )
@@ -55,6 +62,12 @@ def test_predicates_count_what_a_loop_counts(text: str, holds) -> None:
     w = Workload.from_spec({"queries": [{"count": text}]}, DOMAIN)
     assert w.matvec(histogram())[0] == sum(bool(holds(person)) for person in PEOPLE)
     assert w.label(0) == text
+
+
+def test_an_attribute_may_be_called_like_a_truth_value() -> None:
+    domain = Domain([Boolean("yes"), Boolean("no")])
+    both = Workload.from_spec({"queries": [{"count": "yes and not no"}]}, domain)
+    assert both.dense().tolist() == [[0, 0, 1, 0]]
 
 
 def test_every_kind_of_question() -> None:
@@ -117,6 +130,14 @@ def test_questions_survive_storage() -> None:
         ({"count": "sex"}, "alone"),
         ({"count": "1 < 2"}, "mention an attribute"),
         ({"count": "age >="}, "not a predicate"),
+        ({"count": "sex == F"}, 'is no attribute; a value is written in quotes: "F"'),
+        ({"count": 'sex in [F, "M"]'}, "'F', which is no attribute"),
+        ({"count": "sex == agee"}, "did you mean 'age'"),
+        ({"count": "employed == tru"}, "'tru', which is no attribute"),
+        ({"count": "emplyed == true"}, "emplyed"),
+        ({"count": "age >= true"}, "not boolean"),
+        ({"count": "sex == true"}, "not boolean"),
+        ({"count": "true"}, "mention an attribute"),
         ({"cdf": "sex"}, "no order"),
         ({"cdf": "income", "by": "income"}, "twice"),
         ({"marginal": ["sex", "sex"]}, "twice"),

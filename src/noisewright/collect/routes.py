@@ -19,7 +19,7 @@ from noisewright.collect.door import Refusal, admitted, most_bytes
 from noisewright.collect.service import Service, check_round
 from noisewright.collect.store import Level, Outcome, Submission
 from noisewright.errors import NoisewrightError
-from noisewright.files import without_dictionaries
+from noisewright.files import csv_bytes
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -345,17 +345,15 @@ def reports_parquet(reports: list[bytes], round_name: str) -> bytes:
 
 
 def _table_file(table: Any, kind: str, name: str) -> Response:
-    import pyarrow.csv as csv
     import pyarrow.parquet as parquet
 
-    sink = io.BytesIO()
     if kind == "parquet":
+        sink = io.BytesIO()
         parquet.write_table(table, sink)
         return _file(sink.getvalue(), "application/vnd.apache.parquet", f"{name}.parquet")
     if kind != "csv":
         raise Refusal(404, "unknown", "answers are csv or parquet")
-    csv.write_csv(without_dictionaries(table), sink)
-    return _file(sink.getvalue(), "text/csv; charset=utf-8", f"{name}.csv")
+    return _file(csv_bytes(table), "text/csv; charset=utf-8", f"{name}.csv")
 
 
 def _file(content: bytes, kind: str, name: str) -> Response:

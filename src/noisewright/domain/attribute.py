@@ -32,6 +32,9 @@ BELOW, ABOVE, ELSEWHERE, MISSING = -1, -2, -3, -4
 
 Refuse = Callable[[str, object, str, str], InvalidParameter]
 
+LONGEST_LABEL = 200
+"""Characters of a name or a label: what a table, a page and a form can still show as one."""
+
 
 @dataclass(frozen=True)
 class Level:
@@ -98,6 +101,7 @@ class Attribute(Shown, ABC):
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise InvalidParameter("name", self.name, "must be text that is not empty")
+        check_label("name", self.name)
         policies = ("clip", "other", "error") if self.ordered else ("other", "error")
         if self.outside not in policies:
             raise self.refuse("outside", self.outside, f"must be one of {', '.join(policies)}")
@@ -107,6 +111,7 @@ class Attribute(Shown, ABC):
             raise self.refuse("missing", self.missing, "must be other or error")
         if not isinstance(self.other, str) or not self.other:
             raise self.refuse("other", self.other, "must be a label that is not empty")
+        check_label(f"{self.name}.other", self.other)
         self._check()
         if self.has_other and self.other in self.declared_labels:
             raise self.refuse("other", self.other, "must differ from the labels of the cells")
@@ -122,6 +127,7 @@ class Attribute(Shown, ABC):
         finer = Level(self.name, self.declared_labels, tuple(range(len(self.declared_labels))))
         read: list[Level] = []
         for name, declared in self.levels.items():
+            check_label(f"{self.name}.levels", str(name))
             if isinstance(declared, Mapping):
                 level = from_members(str(name), declared, finer, self.refuse)
             else:
@@ -255,12 +261,20 @@ class Attribute(Shown, ABC):
         return cells.astype(np.int64)
 
 
+def check_label(parameter: str, text: str, most: int = LONGEST_LABEL) -> None:
+    """Refuse a name or label that is too long to be shown."""
+    if len(text) > most:
+        rule = f"has {len(text):,} characters, where {most} are the most"
+        raise InvalidParameter(parameter, f"{text[:40]}…", rule, "shorten it")
+
+
 def from_members(
     name: str, members: Mapping[object, object], finer: Level, refuse: Refuse
 ) -> Level:
     """Return the level whose groups list labels of the next finer level, each exactly once."""
     group_of: dict[str, int] = {}
-    for group, listed in enumerate(members.values()):
+    for group, (title, listed) in enumerate(members.items()):
+        check_label(f"levels.{name}", str(title))
         if isinstance(listed, str) or not isinstance(listed, Sequence) or not listed:
             raise refuse(f"levels.{name}", listed, "must list the labels that a group holds", "")
         for label in map(str, listed):

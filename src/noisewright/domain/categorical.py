@@ -10,7 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisewright.domain.attribute import ELSEWHERE, MISSING, Attribute, Codes, Storage, Values
+from noisewright.domain.attribute import (
+    ELSEWHERE,
+    MISSING,
+    Attribute,
+    Codes,
+    Storage,
+    Values,
+    check_label,
+)
 
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
 
@@ -38,6 +46,8 @@ class Categorical(Attribute):
         whole = all(isinstance(value, int) for value in self.values)
         values = tuple(self.values) if whole else tuple(str(value) for value in self.values)
         object.__setattr__(self, "values", values)
+        for label in self.declared_labels:
+            check_label(f"{self.name}.values", label)
         repeated = [label for label, times in Counter(self.declared_labels).items() if times > 1]
         if repeated:
             raise self.refuse("values", repeated, "must differ from each other")

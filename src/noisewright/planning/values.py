@@ -19,6 +19,7 @@ import numpy as np
 
 from noisewright.display import Shown
 from noisewright.domain import Categorical, Unit
+from noisewright.domain.attribute import LONGEST_LABEL
 from noisewright.domain.unit import ROW_IS_PERSON, read_unit
 from noisewright.errors import InvalidParameter
 from noisewright.planning.counting import Counter, Source
@@ -37,8 +38,6 @@ from noisewright.privacy.rounding import float_below
 from noisewright.privacy.selection import Selection
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Promise, Spend
-
-LONGEST = 1000  # characters of a value that can be released
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,7 +161,7 @@ class ValuePlan(Shown):
 
         Their order says nothing: it is that of the text. Only tests pass a source.
         """
-        fitting = sorted(value for value in held if 0 < len(value) <= LONGEST)
+        fitting = sorted(value for value in held if 0 < len(value) <= LONGEST_LABEL)
         kept = self.selection.select([held[value] for value in fitting], source)
         told = tuple(value for value, is_so in zip(fitting, kept, strict=True) if is_so)
         return ReleasedValues(self, told, identity or fresh_name(), note)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import duckdb
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
+from noisewright.domain.attribute import LONGEST_LABEL
 from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source
 from noisewright.tables.duckdb import Table, connect, open_table, unreadable
@@ -173,6 +174,8 @@ def _draft(column: _Column | None, code: bool, quantity: bool) -> Attribute | st
         return _binned(column.name, column.low, column.high, whole)
     if column.dates == column.present and column.first is not None and column.last is not None:
         return _dated(column.name, column.first, column.last)
+    if any(len(value) > LONGEST_LABEL for value in column.values):
+        return f"it holds texts of more than {LONGEST_LABEL} characters"
     if column.values:
         return Categorical(column.name, column.values, outside="other", other=_unused(column))
     return f"it holds more than {_MOST_VALUES} different texts"

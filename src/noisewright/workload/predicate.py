@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.domain import Attribute, Domain, Level, Ordered
-from noisewright.errors import InvalidParameter, TooLarge, shown
+from noisewright.errors import InvalidParameter, TooLarge, meant, shown
 
 Mask = npt.NDArray[np.bool_]
 
@@ -24,6 +24,7 @@ _HELP = (
     'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in ["N", "S"], not employed'
 )
 _MOST_CELLS = 2**27
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _MIRRORED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 
 
@@ -48,12 +49,15 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
     """Understand `text` over the attributes of `domain`."""
     try:
         with warnings.catch_warnings(action="ignore"):  # Python's own, on its own notation
-            tree = ast.parse(text, mode="eval").body
+            tree = _Truths(domain).visit(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         raise InvalidParameter("count", text, "is not a predicate", _HELP) from None
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     if not names:
         raise InvalidParameter("count", text, "must mention an attribute", _HELP)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            _check_compared(text, node, domain)
     attributes = sorted({domain.find(name)[0] for name in names})
     cells = prod(domain.shape[i] for i in attributes)
     if cells > _MOST_CELLS:
@@ -62,6 +66,38 @@ def parse_predicate(text: str, domain: Domain) -> Predicate:
             "mention fewer attributes"
         )
     return Predicate(tuple(attributes), _Reader(text, domain, attributes).read(tree))
+
+
+def _known(domain: Domain) -> set[str]:
+    """The names of attributes and of their levels."""
+    return {*domain.names, *(level.name for a in domain for level in a.coarser)}
+
+
+class _Truths(ast.NodeTransformer):
+    """`true`, `no` and their kin as truth values, unless an attribute has that name."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.known = _known(domain)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        truth = _TRUTHS.get(node.id.lower())
+        return node if truth is None or node.id in self.known else ast.Constant(truth)
+
+
+def _check_compared(text: str, node: ast.Compare, domain: Domain) -> None:
+    """Refuse a value without its quotes: `region == North`."""
+    known = _known(domain)
+    sides = [node.left, *node.comparators]
+    values = [v for side in sides for v in getattr(side, "elts", [side])]
+    strange = [v.id for v in values if isinstance(v, ast.Name) and v.id not in known]
+    if strange and any(isinstance(side, ast.Name) and side.id in known for side in sides):
+        name = strange[0]
+        raise InvalidParameter(
+            "count",
+            text,
+            f"has {name!r}, which is no attribute",
+            f'{meant(name, known)}a value is written in quotes: "{name}"',
+        )
 
 
 class _Reader:
@@ -107,6 +143,11 @@ class _Reader:
         return self._spread(position, self._cells(subject, operator, constant))
 
     def _cells(self, subject: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+        listed = constant if isinstance(constant, list | tuple | set) else [constant]
+        truth = next((value for value in listed if isinstance(value, bool)), None)
+        if truth is not None and getattr(subject, "kind", "level") != "boolean":
+            rule = f"compares {subject.name!r} with {str(truth).lower()}, and it is not boolean"
+            raise InvalidParameter("count", self.text, rule, "write a text in quotes")
         if isinstance(operator, ast.Eq | ast.NotEq):
             mask = self._equal(subject, constant)
             return mask if isinstance(operator, ast.Eq) else ~mask

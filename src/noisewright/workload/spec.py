@@ -37,6 +37,7 @@ from typing import Any, get_args
 import numpy as np
 
 from noisewright.domain import Attribute, Domain, Numeric
+from noisewright.domain.attribute import LONGEST_LABEL, check_label
 from noisewright.domain.schema import dump_yaml, load_yaml
 from noisewright.errors import InvalidParameter, TooLarge, meant, understood
 from noisewright.workload.algebra import Stack, Weighted, stack
@@ -53,6 +54,9 @@ from noisewright.workload.structure import Term, terms
 
 _ORDERED: dict[str, type[Atom]] = {"cdf": Prefix, "ranges": Ranges}
 _MOST_TABLES = 10**6
+_LONGEST_TITLE = 20 * LONGEST_LABEL
+"""Characters of what a question is called by itself: several attributes, or a condition."""
+
 _OPTIONS = ("by", "weight", "importance", "name", "label", "of", "unit", "at", "missing")
 _OF_NUMBERS = ("sum", "mean", "variance")
 _WEIGHT_UNITS = 1000  # at least so many of a weight's cap
@@ -215,7 +219,11 @@ def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
     statistics = KINDS[kinds[0]](kinds[0], entry, domain)
     if survey is not None:
         statistics = [statistic.weighted(survey) for statistic in statistics]
+    for option in ("name", "label"):
+        check_label(option, str(entry.get(option, "")))
     named = [str(entry.get("name", statistic.name)) for statistic in statistics]
+    for name in named:
+        check_label(kinds[0], name, _LONGEST_TITLE)
     return [
         replace(statistic, weight=weight, name=name, siblings=len(statistics))
         for statistic, name in zip(statistics, named, strict=True)
