@@ -27,7 +27,7 @@ PRIVATE = 0o600
 # What spreadsheets run, in widths of east Asia too, and behind blanks, ends of lines or quotes that
 # some of them take away. A number with its sign is none, nor is a band of numbers.
 _IGNORED = r"[\s\x00-\x1f\"'" + "\ufeff\u00a0\u2000-\u200f\u3000]*"
-_FORMULA = rf"^{_IGNORED}[=+\-@＝＋－＠]|^[\t\r\n]"
+_FORMULA = rf"^{_IGNORED}[=+\-@＝＋－＠]|^[\"']*[\t\r\n]"
 _NUMBER = r"^[+-]?[0-9][0-9,_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?(–-?[0-9.,_]+)?%?$"
 
 _SQLITE = b"SQLite format 3\x00"
