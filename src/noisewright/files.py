@@ -30,6 +30,12 @@ _IGNORED = r"[\s\x00-\x1f\"'" + "\ufeff\u00a0\u2000-\u200f\u3000]*"
 _FORMULA = rf"^{_IGNORED}[=+\-@＝＋－＠]|^[\"']*[\t\r\n]"
 _NUMBER = r"^[+-]?[0-9][0-9,_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?(–-?[0-9.,_]+)?%?$"
 
+# Formats that people may mean by a suffix, and that a table is not written in.
+_OTHER_FORMATS = frozenset(
+    ".arrow .avro .bz2 .db .dta .duckdb .feather .gz .htm .html .ipc .json .jsonl .npy .npz .nw .ods "
+    ".orc .pdf .pkl .rds .sav .sqlite .tsv .xls .xlsb .xlsm .xlsx .xml .zip .zst".split()
+)
+
 _SQLITE = b"SQLite format 3\x00"
 
 # What file systems say that know no locks, or no flushing of directories.
@@ -136,11 +142,21 @@ def is_parquet(path: str | Path) -> bool:
     return Path(path).suffix.lower() in (".parquet", ".pq")
 
 
+def check_table(path: str | Path, name: str = "output") -> None:
+    """Refuse a table's file whose suffix names a format that would not be in it."""
+    suffix = Path(path).suffix.lower()
+    if suffix in _OTHER_FORMATS:
+        rule = f"would hold CSV, whatever {suffix} says"
+        remedy = "choose .csv (with --excel for spreadsheets) or .parquet"
+        raise InvalidParameter(name, str(path), rule, remedy)
+
+
 @contextmanager
 def table_writer(
     path: str | Path, schema: pa.Schema, *, use_dictionary: bool = True, marked: bool = False
 ) -> Iterator[CSVWriter | ParquetWriter]:
     """Write tables one after another into a file: Parquet or CSV, whole or not at all."""
+    check_table(path)
     with replacing(path) as temporary:
         if is_parquet(path):
             from pyarrow.parquet import ParquetWriter

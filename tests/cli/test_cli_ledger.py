@@ -185,3 +185,19 @@ def test_bad_datasets_are_refused(here: Path) -> None:
         result = run("ledger", *arguments)
         assert result.exit_code == 2, arguments
         assert message in result.stderr
+
+
+def test_what_was_spent_so_far_is_never_told_above_the_budget(here: Path) -> None:
+    """Near the end the figure for any stop says more than the budget, which holds: so it is told."""
+    done("ledger", "create", "small.db", "people", "--epsilon", "1", "--delta", "1e-9")
+    taken = ["release", "p.nw", "people.csv", "--ledger", "small.db", "--dataset", "people"]
+    largest = json.loads(done("ledger", "show", "small.db", "--json"))["left"]["rho"]
+    asked = ["--queries", "queries.yaml", "--schema", "schema.yaml"]
+    done("plan", *asked, "--rho", str(0.99 * largest), "-o", "p.nw")
+    done(*taken, "-o", "a.csv")
+    facts = json.loads(done("ledger", "show", "small.db", "--json"))
+    assert facts["spent"]["odometer"]["epsilon"] > 1  # the case at hand
+    told = " ".join(done("ledger", "show", "small.db").split())
+    assert "so far ε ≤ 1 at δ = 1e-09, the budget, which holds at any time" in told
+    done("report", "small.db", "-o", "ledger.html")
+    assert "together promise ε = 1, δ" in Path("ledger.html").read_text().replace("\u00a0", " ")

@@ -147,7 +147,10 @@ def test_questions_survive_storage() -> None:
         ({"cdf": "age", "marginal": "sex"}, "exactly one"),
         ({"histogram": "age", "colour": "red"}, "exactly one"),
         ({"histogram": "age", "weight": -1}, "weight"),
-        ("age", "mapping"),
+        ("age", "mapping; write KIND: …, with one of cdf, ranges"),
+        ("marginal [sex, age]", r"a colon is missing: write `marginal: \[sex, age\]`"),
+        ("marginal", "a colon is missing: write `marginal: …`"),
+        ({"marginal": None}, "must say of what"),
     ],
 )
 def test_bad_questions_are_refused_with_the_rule(entry: object, message: str) -> None:

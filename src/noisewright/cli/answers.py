@@ -95,7 +95,7 @@ def release(
     Options that change answers work after the noise and do not read the table again.
     """
     from noisewright.errors import InvalidParameter
-    from noisewright.files import write_table
+    from noisewright.files import check_table, write_table
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.postprocess import Steps, apply_steps, check_steps
     from noisewright.planning.release import kept_path
@@ -129,7 +129,9 @@ def release(
     kept, quantiles = kept_path(output), f"{output}.quantiles.csv"
     spent = check_recorded(output, plan_file, *paths)
     more = [str(kept), *([quantiles] if levels else []), *([page] if page else [])]
-    more += [synthetic[1]] if synthetic else []
+    if synthetic is not None:
+        check_table(synthetic[1], "synthetic")
+        more.append(synthetic[1])
     for path in more:
         check_output(path, plan_file, *paths)
     spending.check_free(output, *more)

@@ -86,6 +86,9 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
     they are in the order of the rows: keep them apart from the table. Where the plan knows no
     schema, the table's column `cell` holds cells by number.
     """
+    from noisewright.files import check_table
+
+    check_table(output)
     check_output(output, plan_file, *tables)
     plan = local_plan(plan_file)
     with progress("randomising"), opened(tables) as table:
@@ -171,8 +174,11 @@ def estimate(
       noisewright estimate people.nw reports.parquet -o answers.csv --report answers.html
       noisewright estimate people.nw monday.agg tuesday.agg --non-negative
     """
+    from noisewright.files import check_table
     from noisewright.report import report
 
+    if distribution is not None:
+        check_table(distribution, "distribution")
     if output is not None:
         check_recorded(output, plan_file, *reports)
     for path in (aggregate, distribution, page):

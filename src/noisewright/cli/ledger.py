@@ -175,7 +175,7 @@ def _row(entry: dict[str, Any]) -> tuple[object, ...]:
 
 def _show_one(facts: dict[str, Any]) -> None:
     """A dataset as a person reads it."""
-    from noisewright.ledger.standing import left_text
+    from noisewright.ledger.standing import left_text, so_far
     from noisewright.privacy.budget import Privacy
 
     budget, spent = facts["budget"], facts["spent"]
@@ -190,7 +190,8 @@ def _show_one(facts: dict[str, Any]) -> None:
         ("left", left_text(facts["left"])),
     ]
     if "odometer" in spent:
-        rows.append(("so far", f"{_promise_text(spent['odometer'])}, whenever you stop"))
+        promise, note = so_far(facts)
+        rows.append(("so far", f"{_promise_text(promise)}, {note}"))
     if "composed" in spent:
         rows.append(
             ("in advance", f"{_promise_text(spent['composed'])}, had all been planned first")

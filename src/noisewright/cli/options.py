@@ -206,8 +206,10 @@ def check_recorded(output: str, *inputs: str) -> int:
 
     Returns how many times a budget was spent on this output before.
     """
+    from noisewright.files import check_table
     from noisewright.planning.release import metadata_path, read_record, spendings
 
+    check_table(output)
     check_output(output, *inputs)
     check_output(str(metadata_path(output)), *inputs)
     return spendings(read_record(metadata_path(output)))

@@ -136,6 +136,22 @@ def _release(history: History, spent: Spent, entry: Reserved) -> dict[str, Any]:
     }
 
 
+def so_far(facts: dict[str, Any]) -> tuple[dict[str, float], str]:
+    """What all that was spent promises together, and what there is to say of it.
+
+    The odometer shares δ among the stops at which it may be read, so that towards the end of a
+    budget it says more than the budget, which holds for everything at any time.
+    """
+    told, budget = facts["spent"]["odometer"], facts["budget"]
+    same = (told.get("delta") or 0.0) >= (budget.get("delta") or 0.0)
+    epsilon, most = told.get("epsilon"), budget.get("epsilon")
+    if epsilon is None or most is None or epsilon <= most or not same:
+        return told, "whenever you stop"
+    promise = {name: budget[name] for name in ("epsilon", "delta") if budget.get(name)}
+    note = f"the budget, which holds at any time: read at every stop alone it were {epsilon:.4g}"
+    return promise, note
+
+
 def left_text(left: dict[str, float]) -> str:
     """The largest plans that fit, for people."""
     names = {

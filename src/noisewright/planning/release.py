@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from noisewright.display import html_table, short_number
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.files import alone_in, check_writable, write_tables, write_text
+from noisewright.files import alone_in, check_table, check_writable, write_tables, write_text
 from noisewright.planning.plan import ReleasedTable, table_number
 from noisewright.planning.spending import UNRECORDED, LedgerNote
 from noisewright.planning.tidy import AnswerTable, TidyAnswers
@@ -337,6 +337,8 @@ def recorded(target: Path, metadata: Mapping[str, object], write: Callable[[Path
     the record covers whatever answers are found, the old ones or the new.
     """
     beside = metadata_path(target)
+    if not is_kept(target):
+        check_table(target)
     check_writable(target)
     check_writable(beside)
     with alone_in(beside.resolve().parent):

@@ -7,7 +7,7 @@ from typing import Any
 
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.history import Account
-from noisewright.ledger.standing import standing, told_entries
+from noisewright.ledger.standing import so_far, standing, told_entries
 from noisewright.privacy.guessing import best_guess
 from noisewright.report.numbers import plain, share, when
 from noisewright.report.render import render
@@ -62,7 +62,7 @@ def _account(
         "share": f"{100 * min(1.0, spent['share']):.1f} %",
         "parts": [(round(100 * entry["charged"]["share"], 2), entry["title"]) for entry in entries],
         "left": _left(known["left"]),
-        "holds": _told(spent.get("odometer", {})),
+        "holds": _told(so_far(known)[0]) if "odometer" in spent else "",
         "guess": share(best_guess(account.spend)) if entries else "",
         "releases": known["entries"],
         "person": known["person"],

@@ -200,7 +200,7 @@ def _weighted(weight: float, part: Workload) -> Workload:
 
 def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
     if not isinstance(entry, Mapping):
-        raise InvalidParameter("queries", entry, "must be a mapping", f"start with one of {KINDS}")
+        raise InvalidParameter("queries", entry, "must be a mapping", _colon(entry))
     kinds = [key for key in entry if key in KINDS]
     unknown = [key for key in entry if key not in (*KINDS, *_OPTIONS)]
     if len(kinds) != 1 or unknown:
@@ -210,6 +210,8 @@ def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
             f"must hold exactly one of {', '.join(KINDS)}",
             f"{_meaning(unknown)}options are {', '.join(_OPTIONS)}",
         )
+    if entry[kinds[0]] is None:
+        raise InvalidParameter(kinds[0], None, "must say of what", f"write `{kinds[0]}: …`")
     weight, survey = _importance(entry, domain)
     if kinds[0] in _OF_NUMBERS:
         entry = {"missing": unsaid, **entry}
@@ -228,6 +230,14 @@ def _read(entry: Any, domain: Domain, unsaid: Missing) -> list[Statistic]:
         replace(statistic, weight=weight, name=name, siblings=len(statistics))
         for statistic, name in zip(statistics, named, strict=True)
     ]
+
+
+def _colon(entry: object) -> str:
+    """What to write instead of a text where a mapping is needed: mostly a colon is missing."""
+    kind, _, rest = str(entry).strip().partition(" ")
+    if kind in KINDS:
+        return f"a colon is missing: write `{kind}: {rest.strip() or '…'}`"
+    return f"write KIND: …, with one of {', '.join(KINDS)}"
 
 
 def _importance(entry: Mapping[str, Any], domain: Domain) -> tuple[float, Weights | None]:
