@@ -31,9 +31,11 @@ _FORMULA = rf"^{_IGNORED}[=+\-@＝＋－＠]|^[\"']*[\t\r\n]"
 _NUMBER = r"^[+-]?[0-9][0-9,_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?(–-?[0-9.,_]+)?%?$"
 
 # Formats that people may mean by a suffix, and that a table is not written in.
-_OTHER_FORMATS = frozenset(
-    ".arrow .avro .bz2 .db .dta .duckdb .feather .gz .htm .html .ipc .json .jsonl .npy .npz .nw .ods "
-    ".orc .pdf .pkl .rds .sav .sqlite .tsv .xls .xlsb .xlsm .xlsx .xml .zip .zst".split()
+_OTHER_FORMATS = (
+    *(".xls", ".xlsb", ".xlsm", ".xlsx", ".ods", ".tsv", ".dta", ".sav", ".rds", ".pkl"),
+    *(".json", ".jsonl", ".xml", ".htm", ".html", ".pdf", ".db", ".sqlite", ".duckdb"),
+    *(".arrow", ".avro", ".feather", ".ipc", ".orc", ".npy", ".npz", ".nw"),
+    *(".bz2", ".gz", ".zip", ".zst"),
 )
 
 _SQLITE = b"SQLite format 3\x00"

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from noisewright.central.blocks.axes import centred, from_strategy
 from noisewright.central.gaussian import product_bounds as bounds
-from noisewright.central.gaussian.product_bounds import (
+from noisewright.central.gaussian.coupled_tables import (
     arrow_nuclear,
     closure,
     dense,
     largest_tables,
-    lower_bound,
     split_kind,
 )
+from noisewright.central.gaussian.product_bounds import lower_bound
 from noisewright.central.gaussian.product_designs import MixedDesign, compile_family, design
 from noisewright.norm.factorize import factorize
 from noisewright.workload import (
@@ -126,6 +126,18 @@ def test_bound_for_many_coupled_attributes_stays_below(ways: int) -> None:
         arrow = arrow_nuclear(family, parts, asked, largest)
         assert arrow <= exact_norm
         assert arrow == pytest.approx(exact_norm, rel=1e-4)
+
+
+@given(st.lists(st.frozensets(st.integers(0, 6), max_size=4), min_size=1, max_size=25))
+def test_largest_tables_are_those_that_no_other_contains(sets: list[frozenset[int]]) -> None:
+    asked = tuple((tuple(sorted(own)), tuple(range(len(own))), 1.0) for own in sets)
+    largest = {own for own in sets if not any(own < other for other in sets)}
+    found = largest_tables(asked)
+    if any(sets.count(own) > 1 for own in largest):
+        assert found is None
+    else:
+        assert found is not None
+        assert {frozenset(table) for table in found} == largest
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_bad_datasets_are_refused(here: Path) -> None:
 
 
 def test_what_was_spent_so_far_is_never_told_above_the_budget(here: Path) -> None:
-    """Near the end the figure for any stop says more than the budget, which holds: so it is told."""
+    """Near the end the figure for any stop is above the budget, which holds: so that is told."""
     done("ledger", "create", "small.db", "people", "--epsilon", "1", "--delta", "1e-9")
     taken = ["release", "p.nw", "people.csv", "--ledger", "small.db", "--dataset", "people"]
     largest = json.loads(done("ledger", "show", "small.db", "--json"))["left"]["rho"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,36 @@ def test_a_draft_schema_cannot_be_planned_from(here: Path) -> None:
     result = planned()
     assert result.exit_code == 2
     assert "reviewed" in result.stderr
+
+
+@pytest.mark.parametrize("output", ["a.xlsx", "a.XLSX", "a.ods", "a.csv.gz", "a.json"])
+def test_formats_that_are_not_written_are_refused_before_anything_else(
+    here: Path, output: str
+) -> None:
+    """Also where a release of the name is there: no file is named like what it does not hold."""
+    planned()
+    Path("a.nwr").write_bytes(b"")
+    for more in ([output], ["b.csv", "--synthetic", "5", output]):
+        result = run("release", "p.nw", "people.csv", "-o", *more)
+        assert result.exit_code == 2
+        assert "would hold CSV" in result.stderr
+        assert ".parquet; nothing was spent" in result.stderr
+    assert not Path(output).exists()
+    assert not Path(f"{output}.meta.json").exists()
+
+
+def test_answers_below_one_are_printed_with_the_digits_that_their_errors_allow(here: Path) -> None:
+    """A share of 0.1234 ± 0.001 is not `0.1 0.1 … 0.1`: both ends of an interval can be told."""
+    schema = "attributes: [{name: x, kind: numeric, edges: [0, 0.5, 1], outside: clip}]"
+    Path("shares.yaml").write_text(f"reviewed: true\n{schema}\n")
+    Path("means.yaml").write_text("queries: [{mean: x, unit: 0.001}]")
+    Path("x.csv").write_text("x\n" + "0.125\n" * 50_000)
+    asked = ["plan", "--queries", "means.yaml", "--schema", "shares.yaml", "--epsilon", "1"]
+    assert run(*asked, "-o", "m.nw").exit_code == 0
+    told = run("release", "m.nw", "x.csv", "-o", "m.csv").stdout
+    low, high = re.search(r"total +[\d.]+ +([\d.]+) … ([\d.]+)", told).groups()
+    assert low != high
+    assert len(low) > 4
 
 
 def test_intervals_are_printed_as_they_are_written(here: Path) -> None:

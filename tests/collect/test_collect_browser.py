@@ -87,6 +87,17 @@ def test_a_person_answers_and_the_analyst_sees_a_report(page, served):
     assert page.faults == []
 
 
+def test_a_word_about_missing_answers_goes_once_none_is_missing(page, served):
+    page.goto(f"{served.address}/campaigns/travel")
+    page.wait_for_selector("#form:not([hidden])")
+    page.click("#send")
+    assert "every question" in page.inner_text("#told")
+    page.get_by_label("bicycle").check()
+    assert "every question" in page.inner_text("#told")
+    page.get_by_label("18–64").check()
+    assert page.inner_text("#told") == ""
+
+
 def test_the_dashboard_asks_for_its_key(page, served):
     page.goto(f"{served.address}/campaigns/travel/dashboard")
     page.fill("#key", "not-the-key")

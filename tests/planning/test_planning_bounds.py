@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 import noisewright as nw
 from noisewright.cli import main
@@ -119,6 +121,46 @@ def test_two_thousand_people_are_enough_for_bounds_at_a_tenth(name: str) -> None
     ours, best = np.sqrt(np.mean(np.square(errors), axis=0))
     assert held >= 0.95 * runs
     assert ours <= 1.5 * best
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
+def test_bounds_and_edges_are_numbers_that_people_write(lower: float, width: float) -> None:
+    """Few digits, outward, at most a tenth wider; edges at even steps between them."""
+    from noisewright.planning.bound_rules import _rounded, even_edges
+
+    low, high = _rounded(lower, lower + width)
+    assert low <= lower
+    assert high >= lower + width
+    step = 10.0 ** np.floor(np.log10(high - low) - 2)
+    near_zero = low == 0 or high == 0  # a side that is near zero for its size becomes zero
+    assert near_zero or high - low <= 1.11 * max(width, 1e-9 * abs(lower)) + step
+    edges = even_edges(low, high)
+    assert (edges[0], edges[-1]) == (low, high)
+    assert 5 <= len(edges) <= 61
+    assert all(len(repr(edge).strip("-").replace(".", "").split("e")[0]) <= 16 for edge in edges)
+    assert np.diff(edges) == pytest.approx((high - low) / (len(edges) - 1), rel=1e-3)
+
+
+def test_columns_of_few_values_are_bounded_by_them() -> None:
+    """0/1 columns and ages in whole years, 20,000 people: noise is far below what is tested."""
+    rng = np.random.default_rng(8)
+    table = pa.table(
+        {
+            "flag": rng.integers(0, 2, N),
+            "rare": (rng.random(N) < 0.05).astype(int),
+            "always": np.ones(N, int),
+            "age": np.clip(np.floor(rng.normal(42, 20, N)), 0, 99),
+        }
+    )
+    search = nw.find_bounds(table, table.column_names, nw.Privacy(epsilon=8))
+    flag, rare, always, age = search.columns
+    for found in (flag, rare):
+        assert found.lower == 0
+        assert 1 <= found.upper <= 1.5
+    assert always.lower <= 1 <= always.upper <= 1.5
+    assert (age.lower, age.upper % 5) == (0, 0)
+    assert 95 <= age.upper <= 125
+    assert all(edge == round(edge) for edge in age.attribute().edges)
 
 
 def test_rows_per_person_are_bounded_too(tmp_path: Path, monkeypatch) -> None:

@@ -195,3 +195,38 @@ def test_tables_are_found_by_their_name_or_a_value(chromium, pages):
     page.click("#close-all")
     assert page.evaluate("document.querySelectorAll('.table-of-answers[open]').length") == 0
     page.close()
+
+
+CUT = """() => [...document.querySelectorAll(".plot.scroll")]
+  .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => e.textContent.slice(0, 40))"""
+
+SPLIT = """() => [...document.querySelectorAll("table.grid td, table.answers .number")]
+  .filter((e) => e.checkVisibility() && /^[−0-9.,]+[kMG]?$/.test(e.textContent.trim()))
+  .filter((e) => {
+    const range = document.createRange();
+    range.selectNodeContents(e);
+    return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1; })
+  .map((e) => e.textContent.trim())"""
+
+
+def test_numbers_of_three_way_tables_are_whole(chromium, tmp_path) -> None:
+    """Six digits in panels of few and many columns: on one line, and never cut on a desk."""
+    import pyarrow as pa
+
+    sizes = {"a": 2, "b": 3, "c": 5, "d": 12}
+    labels = {name: [f"{name} value {k}" for k in range(size)] for name, size in sizes.items()}
+    domain = nw.Domain([nw.Categorical(name, own) for name, own in labels.items()])
+    asked = [["a", "b", "c"], ["b", "a", "d"], ["a", "c", "d"]]
+    workload = nw.Workload.from_spec({"queries": [{"marginal": m} for m in asked]}, domain)
+    rng = np.random.default_rng(5)
+    table = {name: np.array(own)[rng.integers(0, len(own), 10**6)] for name, own in labels.items()}
+    path = tmp_path / "three.html"
+    nw.report(nw.plan(workload, nw.Privacy(1)).release(pa.table(table)), path)
+    for width in (1280, 794, 390):
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert page.evaluate(SPLIT) == []
+        assert width < 1280 or page.evaluate(CUT) == []
+        page.close()

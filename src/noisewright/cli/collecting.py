@@ -88,8 +88,8 @@ def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: boo
     """
     from noisewright.files import check_table
 
-    check_table(output)
     check_output(output, plan_file, *tables)
+    check_table(output)
     plan = local_plan(plan_file)
     with progress("randomising"), opened(tables) as table:
         count = plan.randomize_table(table, output)

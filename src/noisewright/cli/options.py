@@ -209,8 +209,8 @@ def check_recorded(output: str, *inputs: str) -> int:
     from noisewright.files import check_table
     from noisewright.planning.release import metadata_path, read_record, spendings
 
-    check_table(output)
     check_output(output, *inputs)
+    check_table(output)
     check_output(str(metadata_path(output)), *inputs)
     return spendings(read_record(metadata_path(output)))
 

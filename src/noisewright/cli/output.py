@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noisewright.solution import BoundClass, ClassBound
 
 SHOWN = 20
+_LEAST_DIGITS = 1  # after the point of an answer, for counts with errors of tens
 
 
 def tell_earlier(spent: int, beside: object) -> None:
@@ -135,13 +136,18 @@ def print_errors(title: str, errors: Iterable[TableError], caption: str = "") ->
 
 
 def print_answers(title: str, release: Release, caption: str) -> None:
-    """The first answers with their intervals, as they are written."""
+    """The first answers with their intervals, with the digits that their errors allow."""
+    from noisewright.report.numbers import decimals
+
     rows = []
     for i, label in enumerate(islice(release.plan.each_label(), SHOWN)):
         answer = release.answers[i]
         ends = [(low[i], high[i]) for low, high in (release.intervals.each, release.intervals.all)]
-        intervals = [f"{low:,.1f} … {high:,.1f}" if low == low else "" for low, high in ends]
-        rows.append((label, f"{answer:,.1f}" if answer == answer else "left out", *intervals))
+        digits = max(_LEAST_DIGITS, decimals((ends[0][1] - ends[0][0]) / 2))
+        told = [
+            f"{low:,.{digits}f} … {high:,.{digits}f}" if low == low else "" for low, high in ends
+        ]
+        rows.append((label, f"{answer:,.{digits}f}" if answer == answer else "left out", *told))
     print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)
 
 

@@ -261,7 +261,9 @@ def load_yaml(source: str | Path) -> object:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
-        raise FileFormatError(f"the text is not YAML{line}; check colons, indentation and quotes") from None
+        raise FileFormatError(
+            f"the text is not YAML{line}; check colons, indentation and quotes"
+        ) from None
     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
         # PyYAML's own constructors fail so where a tag (`!!int x`) promises what is not there.
         raise FileFormatError("the text is not YAML: a value is not what its tag says") from None

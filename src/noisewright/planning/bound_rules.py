@@ -26,6 +26,9 @@ _AT_FIRST, _OF_FEW, _FEW = 0.7, 0.85, 0.8  # the same on the first grid, and whe
 _INNER, _OUTER = 0.75, 0.94  # shares of people by whose distances a tail is judged
 _SEEN = 2.0  # standard errors that a count must be to be clearly there
 _OTHERS = 2.5  # the same of people who are not at zero: a false alarm finds no narrow interval
+_BEYOND = 0.005  # share of people who may lie beyond a bound that counts themselves tell
+_STEPS = 20  # that fit between the bounds at least: they are rounded to one of them
+_FEW_BINS, _MOST_BINS = 25, 60  # more than twenty only where round edges need them
 _NEAR_ZERO = 5.0  # a bound so much nearer to zero than the other is put to zero
 
 ROWS = np.array([0, 1, 2, 3, 4, 6, 8, *(2**k * s for k in range(3, 19) for s in (1.5, 2))], float)
@@ -118,6 +121,8 @@ def ends(edges: FloatArray, below: FloatArray, spread: FloatArray) -> tuple[floa
 
     lower = middle - end(1 - _INNER, 1 - _OUTER)
     upper = middle + end(_INNER, _OUTER)
+    if _SEEN * float(spread.max()) < _BEYOND * below[-1] / 2:
+        lower, upper = _seen(edges, fitted, lower, upper)
     zero = np.flatnonzero(edges[1:-1] == 0)
     if len(zero) and lower < 0 < upper:
         negative, error = below[zero[0]], _SEEN * spread[zero[0]]
@@ -126,16 +131,56 @@ def ends(edges: FloatArray, below: FloatArray, spread: FloatArray) -> tuple[floa
     return _rounded(min(lower, upper), max(lower, upper))
 
 
+def _seen(edges: FloatArray, fitted: FloatArray, lower: float, upper: float) -> tuple[float, float]:
+    """The same bounds where counts are clear enough to say themselves where nearly all people end.
+
+    Few different values, as 0 and 1, have no tail to be judged by: a bound is then no farther than
+    the first edge beyond which nearly nobody is, and no nearer than where nearly all have come.
+    """
+    counts = np.concatenate([[0.0], fitted])
+    most = _BEYOND * counts[-1]
+    low = edges[np.flatnonzero(counts < most)[-1]]
+    high = edges[np.flatnonzero(counts[-1] - counts < most)[0]]
+    inner = place(edges, fitted, _BEYOND), place(edges, fitted, 1 - _BEYOND)
+    return min(max(lower, low), inner[0]), max(min(upper, high), inner[1])
+
+
 def _rounded(lower: float, upper: float) -> tuple[float, float]:
-    """Outward to few digits; a side that is near zero for its size becomes zero."""
+    """Outward to a step that people count in; a side near zero for its size becomes zero."""
     if 0 < lower < upper / _NEAR_ZERO:
         lower = 0.0
     if lower / _NEAR_ZERO < upper < 0:
         upper = 0.0
-    width = max(upper - lower, abs(upper) * 1e-9, 1e-30)
-    digit = 10.0 ** floor(log10(width / 20))
-    low, high = (float(f"{end * digit:.9g}") for end in (floor(lower / digit), ceil(upper / digit)))
-    return low, high if high > low else low + digit
+    step = _step(max(upper - lower, abs(upper) * 1e-9, 1e-30))
+    first, last = floor(lower / step), ceil(upper / step)
+    return _multiple(first, step), _multiple(max(last, first + 1), step)
+
+
+def _step(width: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten of which a width holds `_STEPS` or more."""
+    power = 10.0 ** floor(log10(width / _STEPS))
+    return max(k * power for k in (1, 2, 5) if k * power <= width / _STEPS * (1 + 1e-9))
+
+
+def _multiple(number: int, step: float) -> float:
+    """So many steps as the decimal number that people would write."""
+    return float(f"{number * step:.14g}")
+
+
+def even_edges(lower: float, upper: float) -> tuple[float, ...]:
+    """Equal bins between two bounds, at the steps that people count in: some twenty if they fit."""
+    width = upper - lower
+    rounding = 1e-15 * (abs(lower) + abs(upper))
+    power = 10.0 ** floor(log10(width / _MOST_BINS))
+    for most in (_FEW_BINS, _MOST_BINS):
+        for step in (k * power for k in (1, 2, 5, 10, 20, 50)):
+            first, last = round(lower / step), round(upper / step)
+            off = abs(first * step - lower) + abs(last * step - upper)
+            if off < 1e-6 * step + rounding and last - first <= most:
+                inner = (_multiple(k, step) for k in range(first + 1, last))
+                return lower, *inner, upper
+    inner = (float(f"{edge:.12g}") for edge in np.linspace(lower, upper, _FEW_BINS)[1:-1])
+    return lower, *inner, upper
 
 
 def rows_to_keep(up_to: FloatArray, spread: FloatArray) -> int:

@@ -39,7 +39,6 @@ from noisewright.workload.quantiles import monotone_counts
 _SHARES = (0.25, 0.15, 0.6)  # of a column's budget: to find where people are, the spread, the ends
 _CELLS = (len(bound_rules.MAGNITUDES), bound_rules.ZOOM_CELLS + 1, bound_rules.END_CELLS + 1)
 _CLEAR = 8.0  # standard errors that the number of people with a number must be
-_BINS = 20
 _AT_ONE = {"pure": {"epsilon": 1.0}, "zcdp": {"rho": 1.0}}  # kinds that shares of a budget have
 
 
@@ -63,7 +62,7 @@ class FoundBounds:
         """The attribute to declare: clipped to the bounds, in bins of equal width."""
         if self.lower is None or self.upper is None:
             raise InvalidParameter("column", self.name, "has too few numbers to bound")
-        edges = tuple(float(edge) for edge in np.linspace(self.lower, self.upper, _BINS + 1))
+        edges = bound_rules.even_edges(self.lower, self.upper)
         return Numeric(self.name, edges, outside="clip", missing="other")
 
 

@@ -145,6 +145,14 @@ class Panel {
 
 // --- the page ------------------------------------------------------------------------------------
 
+const UNANSWERED = "Please answer every question first.";
+
+// What was said of missing answers holds until none is missing.
+function answeredMore(campaign, panel) {
+  panel.show();
+  if ($("told").textContent === UNANSWERED && answersOf(campaign) !== null) $("told").textContent = "";
+}
+
 function answersOf(campaign) {
   const data = new FormData($("form"));
   const answers = campaign.document.questions.map((_, place) => data.get(`q${place}`));
@@ -174,7 +182,7 @@ async function submit(campaign, event) {
   event.preventDefault();
   const answers = answersOf(campaign);
   if (answers === null && campaign.answered === "no") {
-    $("told").textContent = "Please answer every question first.";
+    $("told").textContent = UNANSWERED;
     $("form").querySelector(":invalid")?.focus();
     return;
   }
@@ -222,7 +230,7 @@ async function start() {
     $("told").textContent = "A report from before was drawn and perhaps not received.";
   }
   const panel = new Panel(campaign, () => answersOf(campaign));
-  $("form").addEventListener("input", () => panel.show());
+  $("form").addEventListener("input", () => answeredMore(campaign, panel));
   $("form").addEventListener("submit", (event) => submit(campaign, event));
   $("form").hidden = false;
   panel.show();

@@ -20,6 +20,8 @@ _HEADS = 8  # labels above columns without numbers
 _UNSURE = 0.5  # an interval that reaches further than this part of its answer either side
 _DEEPEST = 50  # per cent of the accent colour that text stays readable on
 _LONGEST = 7  # letters of a number in a cell
+_LETTER, _PADDING = 0.55, 1.0  # widths of a letter and around a number, as the stylesheet has them
+_LEAST_COLUMN, _MOST_NAMES = 3.6, 11.0  # the same of a column, and of the names of rows
 _DIGITS = 2  # after the point, of numbers without an error
 
 
@@ -49,6 +51,14 @@ class Grid:
     error: str
     darkest: str
 
+    @property
+    def width(self) -> float:
+        """How wide it is where nothing is cut off, in the page's units, generously."""
+        longest = max((len(cell.text) for _, cells in self.rows for cell in cells), default=0)
+        names = max((len(name) for name, _ in self.rows), default=0)
+        column = max(_LEAST_COLUMN, _LETTER * longest + _PADDING)
+        return round(min(_MOST_NAMES, _LETTER * names) + 1 + column * len(self.heads), 1)
+
 
 @dataclass(frozen=True)
 class _Shading:
@@ -65,7 +75,10 @@ class _Shading:
     def of(cls, answers: FloatArray, half: FloatArray, signed: bool) -> _Shading:
         smallest = half[np.isfinite(half) & (half > 0)]
         digits = decimals(float(smallest.min())) if smallest.size else _DIGITS
-        return cls(max(float(np.nanmax(np.abs(answers))), 1e-300), digits, signed)
+        most = max(float(np.nanmax(np.abs(answers))), 1e-300)
+        while digits > 0 and len(rounded(most, digits)) > _LONGEST:
+            digits -= 1  # in all cells alike
+        return cls(most, digits, signed)
 
     def depth(self, answer: float) -> float:
         if np.isnan(answer) or (answer < 0 and not self.signed):

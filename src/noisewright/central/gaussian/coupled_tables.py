@@ -1,0 +1,226 @@
+"""Tables of coupled attributes: their interactions as one matrix, or as an arrow's.
+
+Two largest tables never meet in a third, so that the blocks of the largest tables are coupled to
+smaller ones only: they are eliminated, and traces of resolvents of the few that remain are left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from noisewright.central.gaussian.product_designs import Family, Indices, Table
+from noisewright.stages import stage
+from noisewright.workload.base import FloatArray
+from noisewright.workload.interactions import downward_closure
+from noisewright.workload.tensor import kron_all
+
+CoupledTerms = tuple[tuple[Table, tuple[int, ...], float], ...]
+"""Tables of coupled attributes, the kinds asked of them, and their squared weights."""
+
+Eigen = Any  # the named pair of values and vectors that numpy gives
+
+_STEP = 1.5  # of the trapezoidal rule in log s: its error is e^(-2π²/1.5), below the margin
+_BELOW, _ABOVE = 18.0, 20.0  # how far beyond the spectrum, in log s; what is cut off is positive
+_ARROW_MARGIN = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """One kind in the basis (u, complement): g, c, H; `level` is h when H = hI and c = 0."""
+
+    g: float
+    c: FloatArray
+    h: FloatArray
+    level: float | None
+
+
+def split_kind(gram: FloatArray, weights: FloatArray) -> Parts:
+    """A Gram matrix weighted by b, in the basis (√b, complement)."""
+    root = np.sqrt(weights / weights.sum())
+    scaled = root[:, None] * gram * root
+    basis = np.linalg.qr(np.column_stack([root, np.eye(len(root))[:, 1:]]))[0]
+    basis[:, 0] = root
+    turned = basis.T @ scaled @ basis
+    g, c, h = float(turned[0, 0]), turned[1:, 0], (turned[1:, 1:] + turned[1:, 1:].T) / 2
+    level = float(h[0, 0]) if len(h) else 0.0
+    flat = bool(np.abs(c).max(initial=0.0) <= 1e-12 * g)
+    flat = flat and bool(np.abs(h - level * np.eye(len(h))).max(initial=0.0) <= 1e-12 * g)
+    return Parts(g, c, h, level if flat else None)
+
+
+def closure(terms: CoupledTerms) -> list[Table]:
+    """All interactions of the tables."""
+    return list(downward_closure([table for table, _, _ in terms]))
+
+
+def dimension(family: Family, blocks: Sequence[Table]) -> int:
+    """Number of coordinates of some interactions."""
+    return int(sum(np.prod([family.sizes[i] - 1 for i in t]) for t in blocks))
+
+
+def dense(
+    family: Family, parts: Sequence[Parts], terms: CoupledTerms, blocks: Sequence[Table]
+) -> FloatArray:
+    """N over some interactions of coupled attributes, block by block."""
+    ends = np.cumsum([0, *(dimension(family, [t]) for t in blocks)])
+    matrix = np.zeros((ends[-1], ends[-1]))
+    place = {t: slice(ends[k], ends[k + 1]) for k, t in enumerate(blocks)}
+    for table, kinds, weight in terms:
+        inside = [t for t in blocks if set(t) <= set(table)]
+        for first in inside:
+            for second in inside:
+                pieces = [
+                    _piece(parts[k], i in first, i in second)
+                    for i, k in zip(table, kinds, strict=True)
+                ]
+                matrix[place[first], place[second]] += weight * kron_all(pieces)
+    return matrix
+
+
+def _piece(part: Parts, left: bool, right: bool) -> FloatArray:
+    if left and right:
+        return part.h
+    if left:
+        return part.c[:, None]
+    return part.c[None, :] if right else np.array([[part.g]])
+
+
+def largest_tables(terms: CoupledTerms) -> list[Table] | None:
+    """Tables contained in no other; None where one of them is asked in two ways."""
+    count = Counter(table for table, _, _ in terms)
+    sets = {table: frozenset(table) for table in count}
+    holding: dict[int, list[frozenset[int]]] = defaultdict(list)
+    for own in sets.values():
+        for attribute in own:
+            holding[attribute].append(own)
+
+    longest = max(map(len, count), default=0)
+
+    def is_largest(own: frozenset[int]) -> bool:
+        if len(own) == longest:
+            return True
+        # Whatever contains the table is among those that hold its rarest attribute.
+        others = min((holding[a] for a in own), key=len, default=list(sets.values()))
+        return not any(len(other) > len(own) and own < other for other in others)
+
+    largest = [table for table, own in sets.items() if is_largest(own)]
+    return None if any(count[table] > 1 for table in largest) else largest
+
+
+def arrow_nuclear(
+    family: Family,
+    parts: Sequence[Parts],
+    terms: CoupledTerms,
+    largest: Sequence[Table],
+    without_total: bool = False,
+) -> float:
+    """A number just below tr N^½, the blocks of the largest tables eliminated.
+
+    √λ = (1/π)∫ λ/(λ+s) s^-½ ds, by the trapezoidal rule in log s, which converges exponentially.
+    """
+    removed = set(largest)
+    others = [t for t in closure(terms) if t not in removed and (t or not without_total)]
+    core = dense(family, parts, terms, others)
+    ends = np.cumsum([0, *(dimension(family, [t]) for t in others)])
+    place = {t: np.arange(ends[k], ends[k + 1]) for k, t in enumerate(others)}
+    stage(f"proving a bound over {len(removed):,} tables")
+    eigen = {k: np.linalg.eigh(parts[k].h) for k in {k for _, kinds, _ in terms for k in kinds}}
+    tips = [_Tip.of(parts, eigen, t, k, w, place) for t, k, w in terms if t in removed]
+    alike = [_Tips.of(tips, len(core)) for tips in _by_shape(tips)]
+    top = max([float(np.trace(core))] + [float(part.diagonal.max()) for part in alike])
+    positive = [part.diagonal[part.diagonal > 0] for part in alike]
+    low = min([top] + [float(values.min()) for values in positive if values.size])
+    total = 0.0
+    for t in np.arange(np.log(low) - _BELOW, np.log(top) + _ABOVE, _STEP):
+        s = float(np.exp(t))
+        schur, second = core + s * np.eye(len(core)), np.eye(len(core))
+        outer = 0.0
+        for part in alike:
+            inverse = 1 / (part.diagonal + s)
+            outer += float((part.diagonal * inverse).sum())
+            scaled = part.coupling * inverse[:, None, :]
+            schur -= part.added(scaled @ part.coupling.swapaxes(1, 2))
+            second += part.added(scaled @ scaled.swapaxes(1, 2))
+        inner = len(core) - s * float(np.trace(np.linalg.solve(schur, second)))
+        total += (outer + inner) * float(np.exp(t / 2))
+    return total * _STEP / np.pi * (1 - _ARROW_MARGIN)
+
+
+@dataclass(frozen=True, eq=False)
+class _Tip:
+    """A largest table in the eigenbasis of its own factors, and its coupling to the core."""
+
+    rows: Indices
+    coupling: FloatArray
+    diagonal: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Parts],
+        eigen: Mapping[int, Eigen],
+        table: Table,
+        kinds: Sequence[int],
+        weight: float,
+        place: Mapping[Table, Indices],
+    ) -> _Tip:
+        own = [eigen[k] for k in kinds]
+        values = [np.maximum(e.eigenvalues, 0.0) for e in own]
+        diagonal = weight * kron_all([v[None, :] for v in values]).ravel()
+        rows, coupling = [np.zeros(0, dtype=np.int64)], [np.zeros((0, diagonal.size))]
+        for block in _contained(table, place):
+            pieces = [
+                e.eigenvectors * v if i in block else parts[k].c[None, :] @ e.eigenvectors
+                for i, k, e, v in zip(table, kinds, own, values, strict=True)
+            ]
+            rows.append(place[block])
+            coupling.append(weight * kron_all(pieces))
+        return cls(np.concatenate(rows), np.concatenate(coupling), diagonal)
+
+
+# --- commuting terms -----------------------------------------------------------------------------
+
+
+def _contained(table: Table, place: Mapping[Table, Indices]) -> list[Table]:
+    """The tables of the core that lie in a table."""
+    if 2 ** len(table) > len(place):
+        return [block for block in place if set(block) <= set(table)]
+    subsets = (block for k in range(len(table) + 1) for block in combinations(table, k))
+    return [block for block in subsets if block in place]
+
+
+def _by_shape(tips: Sequence[_Tip]) -> list[list[_Tip]]:
+    """Tables whose couplings have the same shape, to be handled together."""
+    groups: dict[tuple[int, ...], list[_Tip]] = defaultdict(list)
+    for tip in tips:
+        groups[tip.coupling.shape].append(tip)
+    return list(groups.values())
+
+
+@dataclass(frozen=True, eq=False)
+class _Tips:
+    """Largest tables of one shape: an axis more than one of them has."""
+
+    places: Indices
+    """Where the entries of each own matrix lie in that of the core, one after the other."""
+    coupling: FloatArray
+    diagonal: FloatArray
+    size: int
+
+    @classmethod
+    def of(cls, tips: Sequence[_Tip], size: int) -> _Tips:
+        rows = np.array([tip.rows for tip in tips])
+        places = (rows[:, :, None] * size + rows[:, None, :]).ravel()
+        coupling = np.array([tip.coupling for tip in tips])
+        return cls(places, coupling, np.array([tip.diagonal for tip in tips]), size)
+
+    def added(self, own: FloatArray) -> FloatArray:
+        """The sum of matrices over the core that each have entries of their own tables alone."""
+        flat = np.bincount(self.places, own.ravel(), self.size**2)
+        return flat.reshape(self.size, self.size).astype(np.float64)
