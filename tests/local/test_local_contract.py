@@ -355,3 +355,12 @@ def test_a_mechanism_is_one_file_and_one_entry(asked, monkeypatch, tmp_path):
         test_answers_have_no_bias_and_the_variance_forecast("two-answers", asked, epsilon)
         test_packing("two-answers", asked, epsilon, tmp_path)
     test_budgets_sizes_and_deltas_are_refused("two-answers")
+
+
+@pytest.mark.parametrize("text", ["prefix:8", "marginals:2^3:2", "identity:5"])
+def test_refusals_are_reasons_in_words(text: str) -> None:
+    """What is said of a mechanism that does not apply names no argument that nobody gave."""
+    rows = nw.compare(text, nw.Privacy(1), model="local", effort="low")
+    refused = [row.refusal for row in rows if row.refusal is not None]
+    assert refused
+    assert not any("='" in reason for reason in refused)

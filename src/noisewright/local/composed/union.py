@@ -15,7 +15,7 @@ from math import comb, prod
 
 import numpy as np
 
-from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
 from noisewright.local.fixedpoint import WORD, check_epsilon, whole_weights
@@ -257,9 +257,7 @@ def union(gram: Gram, epsilon: float) -> Union:
     """
     check_epsilon(epsilon)
     if not isinstance(gram, MarginalGram):
-        raise InvalidParameter(
-            "workload", "of another form", "must be marginal tables of counts", "try hierarchical"
-        )
+        raise NoisewrightError("is for marginal tables of counts; try hierarchical")
     sizes = gram.sizes
     blocks = [b for b in gram.closure if b and all(sizes[i] > 1 for i in b)]
     tables = [b for b in blocks if prod(sizes[i] for i in b) <= _LARGEST_TABLE]
