@@ -193,6 +193,7 @@ def serve(folder: Path, database: str, workers: int) -> tuple[subprocess.Popen, 
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "noisewright", "serve", "--port", str(port), "--rate", "0"]
+    command += ["--per-sender", "4096"]  # all of them are one sender here
     process = subprocess.Popen(
         [*command, "--database", database, "--workers", str(workers)],
         cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True,
