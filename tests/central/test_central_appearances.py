@@ -1,13 +1,16 @@
 """Streams in which people count at several steps: no pattern moves the measurement further."""
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import noisewright as nw
 from noisewright.central.stream import Appearances, sensitivity
+from noisewright.cli import main
 from noisewright.errors import InvalidParameter
 from noisewright.norm.prefix import stream_factorization
 
@@ -90,3 +93,34 @@ def test_what_cannot_be_is_refused() -> None:
     for given in ({"appearances": 0}, {"apart": 0}, {"appearances": True}):
         with pytest.raises(InvalidParameter, match="must be a whole number >= 1"):
             nw.plan_stream(10, PRIVACY, **given)
+
+
+def test_no_bound_for_one_appearance_is_held_against_people_who_come_back(tmp_path: Path) -> None:
+    """Neither in the forecast nor in a record, a file, a page or what the command prints."""
+    plan = nw.plan_stream(40, PRIVACY, appearances=4, apart=8)
+    plan.save(tmp_path / "s.nw")
+    stream = plan.start()
+    stream.step(3)
+    stream.release.save(tmp_path / "s.nwr")
+
+    shown = [
+        json.loads(CliRunner().invoke(main, ["show", str(tmp_path / name), "--json"]).stdout)
+        for name in ("s.nw", "s.nwr")
+    ]
+    for told in (plan.forecast().summary(), plan.summary(), stream.release.metadata, *shown):
+        assert told["ratio"] is told["lower_bound"] is told["bound_class"] is None
+        assert told["bounds"] == []
+
+    for subject in (plan, stream):
+        nw.report(subject, tmp_path / "page.html")
+        page = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert "No lower bound is known for such answers" in page
+        assert "is unavoidable" not in page
+    assert "no bound known" in repr(plan.forecast())
+
+
+def test_who_cannot_come_back_within_the_stream_counts_once() -> None:
+    once = nw.plan_stream(40, PRIVACY, "column-normalised").forecast()
+    rarely = nw.plan_stream(40, PRIVACY, "column-normalised", appearances=3, apart=40).forecast()
+    assert rarely.ratio == once.ratio is not None
+    assert rarely.bounds == once.bounds

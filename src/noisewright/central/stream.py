@@ -61,6 +61,10 @@ class Appearances:
         apart = "" if self.apart == 1 else f", any two of them {self.apart:,} or more apart"
         return f"one person, who counts at up to {self.times:,} steps{apart}"
 
+    def within(self, steps: int) -> int:
+        """At how many of so many steps a person can count at most."""
+        return min(self.times, -(-steps // self.apart))
+
     def length(self, factorization: StreamFactorization) -> float:
         """How long the sum of a person's columns can be, each of length one and not negative.
 
@@ -70,7 +74,7 @@ class Appearances:
         """
         steps = factorization.steps
         band = factorization.band.size if factorization.kind == "banded" else steps
-        times = min(self.times, -(-steps // self.apart))
+        times = self.within(steps)
         return math.sqrt(times * min(times, 2 * -(-band // self.apart) - 1))
 
 

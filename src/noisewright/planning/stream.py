@@ -84,8 +84,17 @@ class StreamPlan(StreamMechanism, _Planned):
             std=std,
             halfwidth=normal_multiplier(LEVEL) * std,
             simultaneous_halfwidth=sidak_multiplier(len(std), LEVEL) * std,
-            **_limits(len(std), self.privacy, mean_error(std, 2)),
+            **(_limits(len(std), self.privacy, mean_error(std, 2)) if self._counts_once else {}),
         )
+
+    @property
+    def _counts_once(self) -> bool:
+        """Whether the bounds of `_limits` are about these people.
+
+        Each is for one appearance. Somebody who comes back needs more noise than it knows of, so
+        that a ratio against it would say nothing of how good the plan is.
+        """
+        return self.appearances.within(self.factorization.steps) == 1
 
     def summary(self) -> dict[str, Any]:
         """The figures scripts rely on."""
@@ -162,7 +171,7 @@ class CarryStreamPlan(CarryStreamMechanism, _Planned):
 
 
 def _limits(steps: int, privacy: Privacy, achieved: float) -> dict[str, Any]:
-    """Bounds for running counts, whether or not a mechanism waits for the last step to answer."""
+    """Bounds for running counts of people who count once, streaming or offline."""
     problem = CentralProblem(Prefix(steps), (steps,), privacy, 2.0)
     bounds = class_bounds(problem, 1, achieved, exact=True)
     if privacy.kind == "pure":
