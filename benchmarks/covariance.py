@@ -110,7 +110,7 @@ def main() -> None:
     both = nw.plan_covariance(COLUMNS, PRIVACY).errors(1)
     print(f"N × error before projection: {alone:,.1f}")
     halves = both["covariance_by_halves"]
-    print(f"N × bound on covariances: {both['covariance']:,.0f}; in halves {halves:,.0f}")
+    print(f"N × worst error of covariances: {both['covariance']:,.0f}; in halves {halves:,.0f}")
     released(rng)
     if "--pictures" in sys.argv:
         picture(rows)

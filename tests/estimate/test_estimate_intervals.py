@@ -8,10 +8,12 @@ from scipy.stats import binom, norm
 
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import (
+    laplace_multiplier,
     largest_error_quantile,
     normal_multiplier,
     sidak_multiplier,
     simultaneous_multiplier,
+    variance_gamma_multiplier,
 )
 
 
@@ -19,6 +21,33 @@ from noisewright.estimate.intervals import (
 def test_normal_multiplier_holds_its_probability(level: float) -> None:
     z = normal_multiplier(level)
     assert 2 * norm.sf(z) == pytest.approx(1 - level, rel=1e-9)
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.999, 1 - 1e-9])
+def test_differences_of_gammas_go_from_laplace_to_normal(level: float) -> None:
+    assert variance_gamma_multiplier(1.0, level) == pytest.approx(laplace_multiplier(level))
+    several = [variance_gamma_multiplier(shape, level) for shape in (1.0, 1.5, 4.0, 40.0, 4e5)]
+    assert several[-1] == pytest.approx(normal_multiplier(level), rel=1e-4)
+    if level >= 0.95:
+        assert several == sorted(several, reverse=True)
+
+
+@pytest.mark.parametrize("shape", [1.5, 2.5, 10.5])
+@pytest.mark.parametrize("level", [0.95, 0.999])
+def test_differences_of_gammas_hold_their_probability_and_sums_of_them_at_least(
+    shape: float, level: float
+) -> None:
+    """Over 400,000 draws: five standard deviations, on both sides for one, below for sums."""
+    rng = np.random.default_rng(3)
+    multiplier, draws = variance_gamma_multiplier(shape, level), 400_000
+    apart = rng.gamma(shape, size=(draws, 3)) - rng.gamma(shape, size=(draws, 3))
+    apart /= np.sqrt(2 * shape)
+    slack = 5 * np.sqrt(level * (1 - level) / draws)
+    for weights in ([1, 0, 0], [0.99, 0.14, 0], [0.9, 0.43, 0], [1, 1, 0], [1, 1, 1], [1, 0.2, 0]):
+        sums = np.abs(apart @ weights) / np.linalg.norm(weights)
+        held = np.mean(sums <= multiplier)
+        assert held >= level - slack
+        assert any(weights[1:]) or held <= level + slack
 
 
 def test_sidak_is_exact_for_independent_answers() -> None:

@@ -80,6 +80,32 @@ def test_totals_and_moments_are_unbiased_and_as_wrong_as_said(privacy):
     assert (np.abs(ratio - 1) < 8 * np.sqrt(5 / runs)).all()
 
 
+@pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
+@pytest.mark.parametrize("held", [(1, 1, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0)])
+def test_shares_err_as_stated_and_pairs_by_no_more_than_forecast(privacy, held):
+    """Two kinds of people, or one: 200 releases, five standard deviations of a mean square.
+
+    Everybody has the first two attributes, or halves of the people have them, alike or not.
+    """
+    people, runs = 2_000, 200
+    kinds = np.array([held, held if all(held) else (1, 0, 1, 0)], dtype=float)
+    rows = np.repeat(kinds, people // 2, axis=0)
+    plan = nw.plan_pairs(4, privacy)
+    packed, source = Rows.of([rows], 4), SeededSource(12)
+    drawn = [plan._release(packed, people, source) for _ in range(runs)]
+
+    # Unclipped: what is stated is the error of totals over people, which may exceed all of them.
+    shares = np.array([release.measured.totals / release.people for release in drawn])
+    squares = ((shares - rows.mean(axis=0)) ** 2).mean(axis=0)
+    stated = plan.method.mean_errors(rows.mean(axis=0)) / people
+    assert (np.abs(squares / stated**2 - 1) <= 5 * np.sqrt(5 / runs)).all()
+
+    both = np.array([release.measured_proportions[0, 1] for release in drawn])
+    truth = float((rows[:, 0] * rows[:, 1]).mean())
+    error = np.sqrt(((both - truth) ** 2).mean())
+    assert error <= plan.forecast().max / people * (1 + 5 * np.sqrt(5 / runs) / 2)
+
+
 def test_pairs_of_many_people_are_near_the_truth():
     rng = np.random.default_rng(4)
     rows = (rng.normal(size=(50_000, 1)) + rng.normal(size=(50_000, 20)) > 0).astype(float)

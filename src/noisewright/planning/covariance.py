@@ -10,7 +10,8 @@ import numpy as np
 
 from noisewright.central.geometry.second_moments import LARGEST_SHARE, Integers, SecondMoments
 from noisewright.errors import InvalidParameter
-from noisewright.estimate.intervals import normal_multiplier
+from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
+from noisewright.estimate.moment_errors import MomentErrors
 from noisewright.estimate.moments import above_noise, nearest_correlation, possible_moments
 from noisewright.planning.plan import LEVEL, Forecast
 from noisewright.planning.release import now
@@ -47,35 +48,45 @@ class CovariancePlan(RowPlan[SecondMoments, Integers, "CovarianceRelease"]):
         """What is released, in words."""
         return f"second moments of {len(self.columns)} columns, {self.mechanism}"
 
+    @property
+    def moment_errors(self) -> MomentErrors:
+        """What the noise makes of means, second moments and covariances."""
+        method, (on, off) = self.method, self.method.variances
+        return MomentErrors(method.columns, on, off, method.share, method.protected)
+
+    def multiplier(self, level: float) -> float:
+        """Standard errors either side that hold a figure with this probability at least."""
+        if not self.method.pure:
+            return normal_multiplier(level)
+        return variance_gamma_multiplier(self.method.degrees / 2, level)
+
     def forecast(self) -> Forecast:
-        """Standard errors of the entries of Σxxᵀ, row by row, before it is divided by people."""
-        on, off = self.method.variances
-        size = self.method.columns
-        variance = np.where(np.eye(size, dtype=bool), on, off) * self.method.radius**4
-        std = np.sqrt(variance).ravel()
-        # Sums of many products of Gaussians, or Gaussian.
-        return Forecast(
-            std, normal_multiplier(LEVEL) * std, normal_multiplier(1 - (1 - LEVEL) / len(std)) * std
-        )
+        """Standard errors of second moments, row by row, times the number of people: at most.
+
+        Where that number is protected its own noise counts, and most where rows are longest:
+        nothing larger is known of them. Where it is public they are those of Σxxᵀ, whatever x.
+        """
+        std = self.moment_errors.worst_entries().ravel() * self.method.radius**2
+        each, together = self.multiplier(LEVEL), self.multiplier(1 - (1 - LEVEL) / len(std))
+        return Forecast(std, each * std, together * std)
 
     def errors(self, people: int) -> dict[str, float]:
-        """Root mean square errors, all entries together, from so many people.
+        """Root mean square errors, all entries together, from so many people, at most.
 
-        Of second moments and means before any projection; `covariance` bounds that of covariances,
-        and `covariance_by_halves` is that bound for the recipe of [004], half the budget on second
-        moments and half on means under noise in the shape of a ball.
+        Of second moments, means and covariances before any projection, to first order in the noise
+        and whatever the rows; `covariance_by_halves` is the same for the recipe of [004], half the
+        budget on second moments and half on means under noise in the shape of a ball.
         """
         if people < 1:
             raise InvalidParameter("people", people, "must be >= 1")
-        method, (on, off) = self.method, self.method.variances
-        d, radius = method.columns, method.radius
-        second = float(np.sqrt(d * on + d * (d - 1) * off)) * radius**2 / people
-        result = {"second_moment": second}
-        if method.constant:
-            mean = float(np.sqrt(d * off)) / method.share * radius / people
-            result |= {"mean": mean, "covariance": second + 2 * radius * mean}
-            if method.pure:
-                result["covariance_by_halves"] = _by_halves(self.columns, method) / people
+        method, radius = self.method, self.method.radius
+        worst = self.moment_errors.worst()
+        result = {
+            name: error * (radius if name == "mean" else radius**2) / people
+            for name, error in worst.items()
+        }
+        if method.constant and method.pure:
+            result["covariance_by_halves"] = _by_halves(method) / people
         return result
 
     def summary(self) -> dict[str, Any]:
@@ -120,16 +131,18 @@ class Regression:
     names: tuple[str, ...]
     coefficients: FloatArray
     std_error: FloatArray
+    multiplier: float
+    """Standard errors either side that an interval has."""
 
     @property
     def lower(self) -> FloatArray:
         """Lower ends of the intervals."""
-        return np.asarray(self.coefficients - normal_multiplier(LEVEL) * self.std_error)
+        return np.asarray(self.coefficients - self.multiplier * self.std_error)
 
     @property
     def upper(self) -> FloatArray:
         """Upper ends of the intervals."""
-        return np.asarray(self.coefficients + normal_multiplier(LEVEL) * self.std_error)
+        return np.asarray(self.coefficients + self.multiplier * self.std_error)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,33 +217,40 @@ class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
         inverse = np.linalg.pinv(chosen, hermitian=True)
         raw = inverse @ own
         on_diagonal, off = method.variances
-        # Noise of own - chosen·raw, to first order: a symmetric matrix times (raw, -1).
-        noise = off * (raw @ raw + 1.0) + (on_diagonal - off) * raw**2
-        variance = np.einsum("ij,j,ij->i", inverse, noise, inverse)
+
+        # Noise of own - chosen·raw, to first order: a symmetric matrix times (raw, -1). An entry
+        # off the diagonal is in two rows of it, which vary together.
+        rows = off * (raw @ raw + 1.0) + (on_diagonal - 2 * off) * raw**2
+        noise = np.diag(rows) + off * np.outer(raw, raw)
+        variance = np.einsum("ij,jk,ik->i", inverse, noise, inverse)
         unit = np.ones(len(places))
         if method.constant:
             unit[-1] = method.share * method.radius  # the constant entry is that many units
         labels = (*features, *(("constant",) if method.constant else ()))
-        return Regression(labels, raw * unit, np.sqrt(variance) * unit)
+        errors = np.sqrt(variance) * unit
+        return Regression(labels, raw * unit, errors, self.plan.multiplier(LEVEL))
 
     @property
     def std(self) -> dict[str, FloatArray]:
         """Standard errors of `second_moment`, `mean` and `covariance`: those of the noise alone.
 
         To first order, where covariances, or all figures under add-remove, are quotients and
-        products of what was measured.
+        products of what was measured; where the noise depends on them, at the measured ones.
         """
-        method, people = self.plan.method, max(self.people, 1.0)
-        on, off = np.sqrt(method.variances)
-        size, radius = method.columns, method.radius
-        second = np.where(np.eye(size, dtype=bool), on, off) * (radius**2 / people)
-        if not method.constant:
-            return {"second_moment": second}
-        mean = np.full(size, off * radius / (method.share * people))
-        # d(mm') has m_j dm_i + m_i dm_j in it; entries of the noise are uncorrelated.
-        products = np.square(np.outer(mean, self.mean))
-        spread = products + products.T + 2 * np.diag(np.diag(products))
-        return {"second_moment": second, "mean": mean, "covariance": np.sqrt(second**2 + spread)}
+        errors, people = self.plan.moment_errors, max(self.people, 1.0)
+        radius = self.plan.method.radius
+        squares = radius**2 / people
+        largest = errors.largest
+        # Noise may have put it beyond what rows within the radius allow.
+        second = (self.second_moment / radius**2).clip(-largest, largest)
+        if not self.plan.method.constant:
+            return {"second_moment": errors.second_moment(second) * squares}
+        mean = (self.mean / radius).clip(-1.0, 1.0)
+        return {
+            "second_moment": errors.second_moment(second) * squares,
+            "mean": errors.mean(mean) * (radius / people),
+            "covariance": errors.covariance(second, mean) * squares,
+        }
 
     def to_arrow(self) -> pa.Table:
         """Means, second moments and covariances with their standard errors, one to a row."""
@@ -278,28 +298,30 @@ def plan_covariance(
     return CovariancePlan(names, SecondMoments(len(names), radius, share, privacy), reader)
 
 
-def _by_halves(columns: Sequence[str], method: SecondMoments) -> float:
-    """The bound on covariances of the recipe in halves, before it is divided by people."""
-    d, radius = len(columns), method.radius
+def _by_halves(method: SecondMoments) -> float:
+    """The worst error of covariances by the recipe in halves, before it is divided by people.
+
+    The number of people is taken as known there.
+    """
+    d, radius = method.columns, method.radius
     halved = replace(method.privacy, epsilon=cast("float", method.privacy.epsilon) / 2)
     on, off = replace(method, share=0.0, privacy=halved).variances
-    second = np.sqrt(d * on + d * (d - 1) * off) * radius**2
-    moved = radius if method.protected else 2 * radius
-    mean = np.sqrt(d * (d + 1)) * moved / cast("float", halved.epsilon)
-    return float(second + 2 * radius * mean)
+    moved = 1.0 if method.protected else 2.0
+    # Entries of noise in the shape of a ball vary by this much each.
+    of_mean = (d + 1) * (moved / cast("float", halved.epsilon)) ** 2
+    variance = d * on + d * (d - 1) * off + 2 * (d + 1) * of_mean
+    return float(np.sqrt(variance)) * radius**2
 
 
 def _best_share(columns: int, radius: float, privacy: Privacy) -> float:
-    """The constant entry with the least bound on the error of covariances."""
+    """The constant entry with which covariances err least at worst."""
     from scipy.optimize import minimize_scalar
 
+    names = column_names(columns)
+
     def error(log_share: float) -> float:
-        share = float(np.exp(log_share))
-        method = SecondMoments(columns, radius, share, privacy)
-        on, off = method.variances
-        second = np.sqrt(columns * on + columns * (columns - 1) * off)
-        number = np.sqrt(on) / share**2 if method.protected else 0.0
-        return float(second + 2 * np.sqrt(columns * off) / share + 3 * number)
+        method = SecondMoments(columns, radius, float(np.exp(log_share)), privacy)
+        return CovariancePlan(names, method).moment_errors.worst()["covariance"]
 
     best = minimize_scalar(
         error,

@@ -58,15 +58,14 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         return Conjunctions.of(len(self.columns), 2)
 
     def forecast(self) -> Forecast:
-        """Standard errors as measured, at worst: every attribute held by one half.
+        """Standard errors as measured, at most, whatever people have.
 
-        Noise alone is in them. What is estimated from few common factors is often much nearer
-        (`expected`); rows longer than most are clipped, which is in neither.
+        Noise alone is in them, that of the number of people too where it is protected. What is
+        estimated from few common factors is often much nearer (`expected`); rows longer than most
+        are clipped, which is in neither.
         """
-        method, d = self.method, len(self.columns)
-        moments = method.second(d / 4)
-        variance = method.total_variance / 2 + moments.variances[1] * moments.radius**4
-        std = np.full(d * (d - 1) // 2, np.sqrt(variance))
+        d = len(self.columns)
+        std = np.full(d * (d - 1) // 2, np.sqrt(self.method.worst_variance))
         return Forecast(
             std, normal_multiplier(LEVEL) * std, normal_multiplier(1 - (1 - LEVEL) / len(std)) * std
         )
@@ -86,15 +85,18 @@ class PairsPlan(RowPlan[PairMoments, Rows, "PairsRelease"]):
         """One release of a population, its rows standing for as many people as there are."""
         method, d = self.method, len(self.columns)
         rows = made_up(name, min(people, _SIMULATED_PEOPLE), d, rng)
-        totals = people * rows.mean(axis=0)
-        totals += np.sqrt(method.total_variance) * rng.standard_normal(d)
-        means = method.means(people, totals)
-        second = method.second(method.square(people, totals))
+        counted, noise_of_totals = method.simulated_noise(rng)
+        counted += people
+        totals = people * rows.mean(axis=0) + noise_of_totals
+        means = method.means(counted, totals)
+        second = method.second(method.square(counted, totals))
         relative = second.on_grid(rows - means)
         moments = relative.T @ relative * (people / len(rows) / GRID**2)
         noise = np.triu(rng.standard_normal((d, d)), 1) * np.sqrt(second.variances[1])
         moments += noise + noise.T
-        drawn = PairsRelease(self, MeasuredPairs(None, totals, moments), people, "simulated")
+        measured = MeasuredPairs(counted, totals, moments)
+        public = None if method.protected else people
+        drawn = PairsRelease(self, measured, public, "simulated")
         truth = rows.T @ rows / len(rows)
         upper = np.triu_indices(d, 1)
         return {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -62,12 +63,10 @@ def row_page(release: CovarianceRelease | PairsRelease) -> str:
 def _moments(release: CovarianceRelease) -> dict[str, Any]:
     plan, std = release.plan, release.std
     tables = [name for name in ("mean", "covariance", "second_moment") if name in std]
-    sections = [
-        _section(release.plan.columns, name.replace("_", " "), getattr(release, name), std[name])
-        for name in tables
-    ]
+    draw = partial(_section, plan.columns, plan.multiplier)
+    sections = [draw(name.replace("_", " "), getattr(release, name), std[name]) for name in tables]
     nothing = np.full((len(plan.columns),) * 2, np.nan)
-    drawn = _section(plan.columns, "correlation", release.correlation, nothing)
+    drawn = draw("correlation", release.correlation, nothing)
     return {
         "title": "Private means and covariances",
         "lead": f"Means, second moments and covariances of {asked_for(plan.columns)}, rows longer "
@@ -98,9 +97,10 @@ def _pairs(release: PairsRelease) -> dict[str, Any]:
     plan = release.plan
     size = len(plan.columns)
     error = np.full((size, size), 100 * plan.forecast().rmse / max(release.people, 1.0))
-    own = np.sqrt(plan.method.total_variance) * 100 / max(release.people, 1.0)
+    own = plan.method.mean_errors(release.means) * 100 / max(release.people, 1.0)
     nothing = np.full((size, size), np.nan)
     measured = "both, as measured"
+    draw = partial(_section, plan.columns, normal_multiplier, unit=_SHARE)
     return {
         "title": "Private pairs of attributes",
         "lead": f"What share of people has both of any two of {asked_for(plan.columns)}. "
@@ -112,9 +112,9 @@ def _pairs(release: PairsRelease) -> dict[str, Any]:
             Tile("error as measured", f"± {figure(error[0, 0])}", "% points, at worst"),
         ],
         "sections": [
-            _section(plan.columns, "each", 100 * release.means, np.full(size, own), _SHARE),
-            _section(plan.columns, "both", 100 * release.proportions, nothing, _SHARE),
-            _section(plan.columns, measured, 100 * release.measured_proportions, error, _SHARE),
+            draw("each", 100 * release.means, own),
+            draw("both", 100 * release.proportions, nothing),
+            draw(measured, 100 * release.measured_proportions, error),
         ],
         "notes": ["In per cent of people. On the diagonal stands an attribute alone."],
         "steps": [
@@ -134,11 +134,15 @@ def _rms(errors: FloatArray) -> str:
 
 
 def _section(
-    columns: tuple[str, ...], name: str, values: FloatArray, std: FloatArray, unit: str = ""
-) -> Section:
-    """Numbers of columns as rows, or of pairs of columns as a grid; pairs once each."""
+    columns: tuple[str, ...], multiplier: Callable[[float], float], name: str, values: FloatArray,
+    std: FloatArray, unit: str = "",
+) -> Section:  # fmt: skip
+    """Numbers of columns as rows, or of pairs of columns as a grid; pairs once each.
+
+    `multiplier` tells how many standard errors an interval of a level has to either side.
+    """
     flat, errors = values.ravel(), std.ravel()
-    width = normal_multiplier(LEVEL), normal_multiplier(1 - (1 - LEVEL) / len(flat))
+    width = multiplier(LEVEL), multiplier(1 - (1 - LEVEL) / len(flat))
     column = Column.around(flat, errors, *width)
     rows = [
         row(label, flat[k], errors[k], column.each[0][k], column.each[1][k])

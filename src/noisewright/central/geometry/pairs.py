@@ -185,12 +185,52 @@ class PairMoments:
     # --- how wrong it is ------------------------------------------------------------------------
 
     @cached_property
+    def people_variance(self) -> float:
+        """Of the number of people, where it is protected."""
+        if not self.protected:
+            return 0.0
+        return self._cube.variances[0] if self.pure else self._law.variance
+
+    @property
+    def _part_of_people(self) -> float:
+        """What part of the noise of the number of people is in every total."""
+        return 0.5 if self.pure else 0.0
+
+    @cached_property
+    def _own_variance(self) -> float:
+        """Of the rest of the noise of a total."""
+        return self._cube.variances[1] / 2 if self.pure else self._law.variance
+
+    @property
     def total_variance(self) -> float:
         """Of the number of people with one attribute."""
-        if not self.pure:
-            return self._law.variance
-        people, group = self._cube.variances[:2]
-        return people / 4 + group / 2
+        return self._own_variance + self._part_of_people**2 * self.people_variance
+
+    def simulated_noise(self, rng: np.random.Generator) -> tuple[float, FloatArray]:
+        """Noise of the number of people and of the totals, by its variances: for no release."""
+        of_people = sqrt(self.people_variance) * float(rng.standard_normal())
+        own = sqrt(self._own_variance) * rng.standard_normal(self.attributes)
+        return of_people, np.asarray(self._part_of_people * of_people + own)
+
+    def mean_errors(self, means: FloatArray) -> FloatArray:
+        """Standard errors of shares with each attribute, times people: a total over their number.
+
+        To first order, where the shares are these.
+        """
+        of_people = (self._part_of_people - means) ** 2 * self.people_variance
+        return np.asarray(np.sqrt(self._own_variance + of_people))
+
+    @property
+    def worst_variance(self) -> float:
+        """Of a measured share with both, times people, at most: to first order, none clipped.
+
+        Totals T and people n err by e + λν and ν: shares with both, p, of m = T/n, n by the noise
+        of moments, m_i·e_j + m_j·e_i and (λ(m_i + m_j) − m_i·m_j − p)·ν. Moments are noisiest where
+        rows are longest, the others where everybody has both.
+        """
+        moments = self.second(self.attributes / 4)
+        of_people = (2 - 2 * self._part_of_people) ** 2 * self.people_variance
+        return moments.variances[1] * moments.radius**4 + 2 * self._own_variance + of_people
 
     def record(self) -> dict[str, Any]:
         """What is drawn, ready for JSON; moments are at the longest rows there can be."""

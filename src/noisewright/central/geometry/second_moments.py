@@ -92,6 +92,11 @@ class SecondMoments:
         return GRID**2 + self.constant**2
 
     @property
+    def degrees(self) -> int:
+        """Outer products in each of the Wishart matrices."""
+        return self.size + 1
+
+    @property
     def pure(self) -> bool:
         """Whether the noise is a difference of Wishart matrices."""
         return self.privacy.kind == "pure"
@@ -193,7 +198,7 @@ class SecondMoments:
         """Of an entry on the diagonal and of one off it, in squared squared radii."""
         unit = float(Fraction(GRID**2))
         if self.pure:
-            off = 2 * (self.size + 1) * (float(self.scale) / unit) ** 2
+            off = 2 * self.degrees * (float(self.scale) / unit) ** 2
             return 2 * off, off
         on, above = (law.variance / unit**2 for law in self.laws)
         return on, above
@@ -205,7 +210,7 @@ class SecondMoments:
         drawn = []
         for _ in range(max(1, _SIMULATED // d)):
             if self.pure:
-                factors = rng.standard_normal((2, self.size + 1, d))
+                factors = rng.standard_normal((2, self.degrees, d))
                 noise = factors[0].T @ factors[0] - factors[1].T @ factors[1]
                 noise *= float(self.scale) / GRID**2
             else:
