@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import noisewright as nw
 from noisewright import container
+from noisewright.central.carry import zero_total
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.carry_means import CoreWidths
 from noisewright.central.carry.carry_search import best_carries, likely_orders
@@ -331,6 +333,66 @@ def test_moments_of_noise_that_adds_up_to_zero_are_those_of_its_enumeration(scal
     drawn = np.array([total.draw(SeededSource(seed)) for seed in range(1000)])
     assert not drawn.sum(axis=1).any()
     assert np.abs(drawn.T @ drawn / 1000 - exact).max() < 8 * np.sqrt(5 / 1000) * exact.max()
+
+
+@pytest.mark.parametrize("scale", [0.6, 2.5])
+def test_noise_that_adds_up_to_zero_is_kept_as_often_as_it_has_to_be(
+    scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The law of what is drawn, by enumeration of all draws on a grid and all chances.
+
+    Samplers give every value once; each weighs what the law has at the scale it was asked at. The
+    noise has to hide a change of two rows, of equal size and opposite sign, at that scale.
+    """
+    order, one = np.arange(3), np.ones(3, dtype=np.int64)
+    targets, parts = np.array([[1, 2], [2, 0], [0, 0]]), np.array([[-2, 0], [-1, 0], [0, 0]])
+    carries = Carries(order, np.array([2, 1, 0]), one, targets, parts)
+    total = ZeroTotal(carries, scale)
+
+    reach = 7
+    axis = np.arange(-reach, reach + 1)
+    grid = np.array([side.ravel() for side in np.meshgrid(axis, axis, [0], indexing="ij")])
+    asked: set[float] = set()
+
+    def every_draw(at: float, cores: np.ndarray, source: object) -> np.ndarray:
+        asked.add(at)
+        assert (cores == carries.cores[:, None]).all()
+        return grid.copy()
+
+    def chance_of(value: int) -> Callable[..., np.ndarray]:
+        def geometric(at: float, count: int, source: object) -> np.ndarray:
+            asked.add(at)
+            return np.full(count, value)
+
+        return geometric
+
+    monkeypatch.setattr(zero_total, "flat_core", every_draw)
+    law: dict[tuple[int, ...], float] = {}
+    for value in range(2 * reach + 1):
+        monkeypatch.setattr(zero_total, "geometric", chance_of(value))
+        # No last row is farther out than the largest value, which stands for all above it.
+        chance = np.exp(-value / scale) * (1 - np.exp(-1 / scale) * (value < 2 * reach))
+        for draw in total.trials(grid.shape[1]).T:
+            beyond = np.maximum(np.abs(draw[:2]) - carries.cores[:2], 0).sum()
+            noise = tuple(carries.carried(draw[:, None])[:, 0].tolist())
+            law[noise] = law.get(noise, 0.0) + chance * np.exp(-beyond / scale)
+
+    assert asked == {scale}
+    assert len(law) == grid.shape[1]  # every draw is kept for some chance, and tells itself apart
+    pairs = 0
+    for noise, weight in law.items():
+        for change in ((1, -1, 0), (1, 0, -1), (0, 1, -1), (-2, 1, 1)):
+            moved = law.get(tuple(np.add(noise, change).tolist()))
+            if moved is not None:
+                pairs += 1
+                assert abs(np.log(moved / weight)) <= np.abs(change).sum() / scale + 1e-9
+    assert pairs > 500
+    # Not only as private: as near as that law allows, e^(-Σ|s|/scale) over all three rows.
+    for draw in grid.T:
+        own = draw - np.clip(draw, -carries.cores, carries.cores)
+        own[2] = draw[2] = -own[:2].sum()
+        noise = tuple(carries.carried(draw[:, None])[:, 0].tolist())
+        assert law[noise] == pytest.approx(np.exp(-np.abs(own).sum() / scale))
 
 
 REPLACED_FIGURES = {  # by another program, as above

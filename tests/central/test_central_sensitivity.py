@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import noisewright as nw
 from noisewright.central.blocks import sensitivity
 from noisewright.central.blocks.axes import centred
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.geometry.balls import reach_square
 from noisewright.errors import InvalidParameter
 from oracles.blocks import whole_matrix
 
@@ -117,6 +119,27 @@ def test_rows_of_different_weights(neighbours: str) -> None:
     measured = strategy.measure({t: x.sum(axis=tuple({0, 1} - set(t))) for t in strategy.tables})
     scaled = [v / b.noise for v, b in zip(measured, WEIGHTED, strict=True)]
     np.testing.assert_allclose(np.concatenate(scaled), matrix @ x.ravel(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [2_047, 2_049, 3_001])
+def test_two_of_very_many_columns_may_lie_apart_by_the_lengths_of_both(columns: int) -> None:
+    """In L1, L2 and the norm of a ball: the two longest columns share no row."""
+    rng = np.random.default_rng(columns)
+    factor = rng.integers(0, 4, (6, columns))
+    factor[:, 0], factor[:, -1] = [19, 0, 0, 0, 0, 0], [0, 19, 0, 0, 0, 0]
+    few = np.array([[1, 1, 0], [0, 1, 2]])
+    alone = BlockStrategy((columns,), (Block((0,), (factor,)),))
+    assert alone.sensitivity(1, "replace-one") >= 38
+    assert alone.sensitivity(2, "replace-one") >= 19 * np.sqrt(2) * (1 - 1e-12)
+    assert alone.sensitivity(1, "add-remove") == 19
+    assert reach_square(factor, replaced=True) >= 2 * 19**2
+    product_ = BlockStrategy((columns, 3), (Block((0, 1), (factor, few)),))
+    assert product_.sensitivity(1, "replace-one") >= 19 * (2 + 2)
+
+    replaced = nw.Privacy(1, neighbours="replace-one")
+    plan = nw.plan(f"identity:{columns}", replaced, mechanism="laplace-cells")
+    assert plan.spend.promise().epsilon <= 1
+    assert plan.method.law.scale >= 2  # two cells change, by one each
 
 
 def test_weights_that_do_not_fit_are_refused() -> None:

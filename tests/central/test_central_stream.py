@@ -9,6 +9,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,6 +139,38 @@ def test_a_forked_stream_does_not_go_on() -> None:
             os._exit(7)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("privacy", [Privacy(rho=0.001), Privacy(epsilon=0.01)])
+def test_a_fork_that_has_the_position_draws_noise_of_its_own(
+    privacy: Privacy, tmp_path: Path
+) -> None:
+    """No draw that the parent holds is in the child: of thousands, hundreds of steps wide.
+
+    Draws that happen to be alike, place by place, are fewer than one in ten but once in 10^20 runs.
+    """
+    stream = plan_stream(600, privacy).start(position=tmp_path / "position")
+    stream.step(3)
+    held = unused_noise(stream)
+    assert len(held) > 100
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            stream.step(5)
+            own = unused_noise(stream)
+            # What the parent would use next is the child's next, if anything was kept.
+            kept = sum(a == b for a, b in zip(held[1:], own, strict=False))
+            code = 0 if own and kept < len(own) / 10 else 7
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def unused_noise(stream: Any) -> list[int]:
+    """What a stream has drawn and not used yet, of its lowest level under carry noise."""
+    return list(stream._noise if hasattr(stream, "_noise") else stream._draws[0])
 
 
 def test_a_position_is_new_and_stays(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.central.geometry.pairs import PairMoments, Rows
-from noisewright.central.geometry.second_moments import GRID
+from noisewright.central.geometry.second_moments import GRID, SecondMoments
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.estimate.moments import beyond_noise, common_factors, possible_pairs
 from noisewright.planning.pairs import made_up
@@ -52,6 +52,28 @@ def test_one_person_moves_each_measurement_by_no_more_than_its_noise_is_for(priv
             assert np.sqrt((np.append(moved, people) ** 2).sum()) <= method._reach
         change = (second.exact([changed - centre])[0] - before).astype(float)
         assert np.abs(np.linalg.eigvalsh(change)).sum() <= limit * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("privacy", BUDGETS, ids=lambda p: p.text())
+def test_rows_are_taken_relative_to_what_was_measured_and_not_to_the_truth(privacy, monkeypatch):
+    """Exact: first noise set far off, none in the second, so that moments tell their centre.
+
+    The noise of the second measurement hides a person only where the centre is public.
+    """
+    method = PairMoments(3, privacy)
+    rows = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1], [1, 0, 0]], dtype=float)
+    noisy = 4.5 if method.protected else 4.0, np.array([1.2, 3.1, 2.4])
+    monkeypatch.setattr(PairMoments, "_first", lambda *_: noisy)
+    monkeypatch.setattr(SecondMoments, "measure", lambda _, exact, __=None: exact / GRID**2)
+    measured = method.measure(Rows.of([rows], 3))
+    np.testing.assert_array_equal(measured.totals, noisy[1])
+
+    centre = noisy[1] / noisy[0]
+    square = float((centre * (1 - centre)).sum())
+    relative = rows - centre
+    lengths = np.linalg.norm(relative, axis=1, keepdims=True)
+    clipped = relative * np.minimum(1.0, np.sqrt(square) / lengths)
+    np.testing.assert_allclose(measured.moments, clipped.T @ clipped / square, atol=1e-4)
 
 
 def test_rows_are_read_as_yes_or_no_and_kept_packed():

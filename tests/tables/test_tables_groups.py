@@ -141,13 +141,42 @@ def test_no_person_whatever_moves_more_than_is_stated(name: str, rows: int, each
         assert sqrt(largest) == pytest.approx(stated)
 
 
-def measured(plan: Any, histogram: np.ndarray) -> np.ndarray:
+@pytest.mark.parametrize(("rows", "each"), [(3, 1), (5, 2)])
+def test_parts_that_groups_keep_apart_and_parts_they_do_not_share_one_budget(
+    rows: int, each: int
+) -> None:
+    """ρ over all ways to spread a person's rows, each at the end of the bounds of what it adds."""
+    domain, promised = schema(rows, each), nw.Privacy(rho=0.01)
+    asked = [{"mean": "cost", "by": ["ward"], "unit": 0.5}, {"marginal": ["day"]}]
+    plan = nw.plan(nw.Workload.from_spec({"queries": asked}, domain), promised)
+    parts = plan.method.parts
+    squares = {plan._row_bounds.contribution(part).square for part in parts}
+    assert len(parts) == len(squares) == 2  # groups bound one of them, and not the other
+
+    cells = domain.size
+    day = np.unravel_index(np.arange(cells), domain.shape)[0]
+    gram = np.zeros((cells, cells))
+    for part in parts:
+        (reach,) = {table.measure.reach for table in part.tables}
+        moves = [_one_row(plan, part, cell) for cell in np.eye(cells, dtype=np.int64)]
+        dense = reach * np.array(moves).T / part.law.scale
+        gram += dense.T @ dense
+    spent = max(float(x @ gram @ x) for x in people(cells, day, rows, each)) / 2
+    assert spent <= 0.01 * (1 + 1e-9)
+    assert spent >= 0.01 / 3  # nor is the noise for people that there cannot be
+
+
+def _one_row(plan: Any, part: Any, histogram: np.ndarray) -> np.ndarray:
     shaped = histogram.reshape(plan.sizes)
     counts = {
         t: shaped.sum(axis=tuple(i for i in range(3) if i not in t.attributes)).ravel()
-        for t in plan.method.tables
+        for t in part.tables
     }
-    return in_noise(plan.method, counts)
+    return in_noise(part, counts)
+
+
+def measured(plan: Any, histogram: np.ndarray) -> np.ndarray:
+    return _one_row(plan, plan.method, histogram)
 
 
 def people(cells: int, day: np.ndarray, rows: int, each: int) -> Any:

@@ -60,14 +60,18 @@ class ZeroTotal:
 
     def draw(self, source: ByteSource | None = None) -> Integers:
         """Noise for every row."""
-        cores = self.carries.cores
-        trials = min(max(1, _TRIALS // len(cores)), ceil(_HOPES / self.accepted))
+        count = min(max(1, _TRIALS // self.carries.rows), ceil(_HOPES / self.accepted))
         for _ in range(_ROUNDS):
-            draws = flat_core(self.scale, np.repeat(cores[:, None], trials, axis=1), source)
-            kept = self._kept(draws, geometric(self.scale, trials, source))
+            kept = self.trials(count, source)
             if kept.shape[1]:
                 return self.carries.carried(kept[:, :1])[:, 0]
         raise NoisewrightError("no noise that adds up to zero was drawn; please report this")
+
+    def trials(self, count: int, source: ByteSource | None = None) -> Integers:
+        """What is kept of so many draws of all rows: columns of one law, fewer or none."""
+        cores = np.repeat(self.carries.cores[:, None], count, axis=1)
+        draws = flat_core(self.scale, cores, source)
+        return self._kept(draws, geometric(self.scale, count, source))
 
     def _kept(self, draws: Integers, chances: Integers) -> Integers:
         """The trials in which the last row's law has what it needs to be."""
