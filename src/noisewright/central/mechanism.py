@@ -20,7 +20,7 @@ from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Spend
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import LARGEST_SIZE, FloatArray, is_whole
 from noisewright.workload.measures import COUNT, Measure
 from noisewright.workload.structure import Term
 
@@ -51,8 +51,8 @@ class Given:
     histograms: tuple[FloatArray, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.people, bool) or int(self.people) != self.people or self.people < 1:
-            raise InvalidParameter("people", self.people, "must be a whole number >= 1")
+        if not is_whole(self.people) or not 1 <= self.people <= LARGEST_SIZE:
+            raise InvalidParameter("people", self.people, "must be a whole number from 1 to 10^18")
         for histogram in self.histograms:
             values = np.asarray(histogram, dtype=np.float64)
             if values.ndim != 1 or not np.isfinite(values).all() or values.min(initial=0.0) < 0:

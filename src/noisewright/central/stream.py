@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -32,7 +31,7 @@ from noisewright.privacy.law import NoiseLaw
 from noisewright.privacy.rounding import SCALE_LIMIT, float_above
 from noisewright.privacy.source import ByteSource
 from noisewright.privacy.spend import Gaussian, Spend
-from noisewright.workload.base import FloatArray
+from noisewright.workload.base import FloatArray, is_whole
 
 _RATE_BITS = 100  # every rate and gain is a float above 2^-40: exact in this many binary places
 _STATE_BITS = 40  # of the running sums beyond the grid: their rounding never reaches it
@@ -233,7 +232,7 @@ class Stream:
 
     def step(self, increment: int) -> float:
         """Take the exact count of this step and return the private running count."""
-        if not _is_whole(increment):
+        if not is_whole(increment):
             raise InvalidParameter("increment", "?", "must be a whole number", "count people")
         if self.steps == self._most:
             raise OutOfReach(
@@ -376,12 +375,6 @@ def check_state(possible: bool) -> None:
     """Refuse a state that no stream of the plan can have."""
     if not possible:
         raise FileFormatError("the state is not one of this stream; it was damaged or edited")
-
-
-def _is_whole(increment: object) -> bool:
-    if isinstance(increment, bool) or not isinstance(increment, Real):
-        return False
-    return math.isfinite(increment) and math.floor(increment) == increment
 
 
 def _fixed(value: float) -> int:

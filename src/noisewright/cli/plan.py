@@ -260,6 +260,8 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
 
 def _show_rows(plan: CentralPlan) -> None:
     """Errors for other numbers of rows per person: the number is public and chosen unseen."""
+    if not isfinite(plan.forecast().rmse):
+        return  # it depends on how many people there are
     choices = sorted({1, 2, 3, 5, 10, 20, plan.rows})
     rows = [
         (f"{k:,}" + " (this plan)" * (k == plan.rows), f"{plan.error_of_rows(k):,.2f}")

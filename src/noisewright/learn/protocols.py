@@ -38,6 +38,7 @@ _GROWTH = 1.3  # from one checkpoint to the next
 _EARLY = 0.2  # of β for all checkpoints before the last
 _REGRET = 25.0
 _MOST_RUNS = 40
+_LEAST_BETA = 1e-100  # numbers of people, which go by its square, are floats
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class Contest:
         check_epsilon(self.epsilon)
         if not 1e-6 <= self.alpha <= 1:
             raise InvalidParameter("alpha", self.alpha, "must lie between 1e-6 and 1", "try 0.1")
-        probability("beta", self.beta, "try 0.05")
+        if probability("beta", self.beta, "try 0.05") < _LEAST_BETA:
+            raise InvalidParameter("beta", self.beta, f"must be at least {_LEAST_BETA:g}")
 
     @cached_property
     def response(self) -> RandomizedResponse:

@@ -12,6 +12,7 @@ from noisewright.local.strategy import Strategy
 
 NAME = "own-strategy"
 
+_LARGEST = 1.5  # of an entry: what is more is no chance, however it was rounded
 _ROUNDING = 1e-9
 
 
@@ -61,6 +62,8 @@ def _oriented(chances: npt.ArrayLike, cells: int) -> npt.NDArray[np.float64]:
         raise InvalidParameter(
             "strategy", shape, f"must have one column per cell ({cells})", remedy
         )
+    if not (np.isfinite(matrix).all() and np.abs(matrix).max(initial=0.0) <= _LARGEST):
+        raise InvalidParameter("strategy", shape, "must hold chances, from 0 to 1")
     by_columns = np.abs(matrix.sum(axis=0) - 1).max()
     if by_columns > 1e-6 and np.abs(matrix.sum(axis=1) - 1).max() < 1e-6:
         raise InvalidParameter(

@@ -303,6 +303,10 @@ def compare_central(
     With something public of the people `given`, mechanisms whose errors depend on them are planned
     too, beside the answers that look at nobody.
     """
+    if isinstance(workload, Questions) and workload.measures != (COUNT,):
+        rule = "asks for sums or means, which are planned measure by measure"
+        remedy = "compare questions that count people, or plan these"
+        raise InvalidParameter("workload", workload.brief(), rule, remedy)
     problem = central_problem(workload, privacy, norm, domain, given)
     reasons = {name: entry.refuses(problem) for name, entry in CENTRAL.items()}
     contenders = [_least(problem, CENTRAL[name]) for name in reasons if reasons[name] is None]

@@ -21,6 +21,7 @@ from noisewright.planning.choice import (
 )
 from noisewright.planning.counting import Counter
 from noisewright.privacy.budget import Privacy
+from noisewright.solution import quotient
 from noisewright.workload import Workload
 from noisewright.workload.measures import COUNT
 from noisewright.workload.spec import Questions
@@ -95,6 +96,7 @@ def _others(ranking: Ranking) -> tuple[Reason, ...]:
         error = contender.achieved
         apart = "" if contender.proposal.mechanism.agrees else "; its tables need not agree"
         than = "more" if error > least else "less"
-        planned.append(Reason(contender.name, error, error / least, f"{than} error{apart}"))
+        ratio = quotient(error, least)
+        planned.append(Reason(contender.name, error, ratio, f"{than} error{apart}"))
     left = [Reason(name, None, None, reason) for name, reason in ranking.left_out.items()]
     return (*planned, *left)

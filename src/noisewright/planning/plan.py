@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import inf
+from math import inf, isnan, nan
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -101,18 +101,26 @@ class Forecast(Shown):
     def _facts(self) -> list[tuple[str, str]]:
         ratios = [self.ratio, *(bound.ratio for bound in reversed(self.bounds))]
         ratio = next((f"{r:.4f}" for r in ratios if r is not None), "no bound known")
-        errors = ("rmse", f"{self.rmse:,.4g}"), ("max", f"{self.max:,.4g}")
+        told = self.rmse, self.max
+        words = ["unknown" if isnan(error) else f"{error:,.4g}" for error in told]
+        errors = ("rmse", words[0]), ("max", words[1])
         return [("answers", f"{len(self.std):,}"), *errors, (f"ratio ({self.error})", ratio)]
 
     @property
     def rmse(self) -> float:
-        """Root mean square of the standard errors."""
-        return mean_error(self.std[np.isfinite(self.std)], 2)
+        """Root mean square of the standard errors that are known; NaN where none is."""
+        known = self._known
+        return mean_error(known, 2) if len(known) else nan
 
     @property
     def max(self) -> float:
-        """The largest standard error."""
-        return float(np.nanmax(self.std))
+        """The largest standard error that is known; NaN where none is."""
+        return float(self._known.max()) if len(self._known) else nan
+
+    @property
+    def _known(self) -> FloatArray:
+        """Errors that do not depend on how many people there are."""
+        return self.std[np.isfinite(self.std)]
 
     @property
     def bound_class(self) -> BoundClass | None:
@@ -122,8 +130,8 @@ class Forecast(Shown):
     def summary(self) -> dict[str, Any]:
         """The figures that fit on a line."""
         return {
-            "rmse": self.rmse,
-            "max": self.max,
+            "rmse": None if isnan(self.rmse) else self.rmse,
+            "max": None if isnan(self.max) else self.max,
             "lower_bound": self.lower_bound,
             "ratio": self.ratio,
             "bound_class": self.bound_class,

@@ -31,7 +31,7 @@ from noisewright.workload.tensor import mean_error
 
 BudgetName = Literal["epsilon", "rho"]
 
-_LARGEST = 1e6
+_LARGEST, _SMALLEST = 1e6, 1e-30  # budgets that are looked at
 _STEPS = 100
 _GRIDS = 6
 _COARSER = 1e-3  # of the budget: noise thirty times as large (for ε, a thousand times)
@@ -112,11 +112,18 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
                 f"is met by no budget up to {name} = {_LARGEST:g}",
                 "allow a larger error, or ask fewer queries",
             )
-    try:
-        while excess(low)[0] <= 0:
-            low, high = low - _STRIDE, low
-    except InvalidParameter:  # smaller budgets need noise that no grid holds; this one is enough
-        return Fit(with_budget(plan, name, float(np.exp(high))), excess(high)[1], limited=True)
+    while True:
+        try:
+            if excess(low)[0] > 0:
+                break
+        except InvalidParameter:  # smaller budgets need noise that no grid holds; this is enough
+            return Fit(with_budget(plan, name, float(np.exp(high))), excess(high)[1], limited=True)
+        low, high = low - _STRIDE, low
+        if low < np.log(_SMALLEST):  # beside a δ, ever less ε needs hardly more noise
+            rule = f"is met by every {name} down to {_SMALLEST:g}"
+            raise InvalidParameter(
+                "target", excess(high)[1].text(), rule, "ask for a smaller error, or a smaller δ"
+            )
     point = _solve(lambda z: excess(z)[0], low, high)
     return Fit(with_budget(plan, name, float(np.exp(point))), excess(point)[1])
 

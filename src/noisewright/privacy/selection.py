@@ -27,6 +27,7 @@ _BITS = 128
 _WHOLE = 2**_BITS
 _BYTES = _BITS // 8
 _DIGITS = 60
+_LARGEST_EPSILON = 1e5  # whose exponential decimals hold
 _LEAST_EPSILON = 1e-5  # about a million steps until every value is released
 
 
@@ -39,6 +40,9 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
         probability("delta", self.delta)
+        if self.epsilon > _LARGEST_EPSILON:
+            rule = f"must be at most {_LARGEST_EPSILON:g}"
+            raise InvalidParameter("epsilon", self.epsilon, rule, "it hides nobody")
         if self.epsilon < _LEAST_EPSILON or self.delta * _WHOLE < 2**20:
             raise InvalidParameter(
                 "epsilon",

@@ -345,8 +345,13 @@ class Explicit(Dense, Workload):
 
     @cached_property
     def _gram(self) -> Gram:
-        product = self.matrix.T @ self.matrix
-        return DenseGram(product if isinstance(product, np.ndarray) else product.toarray())
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = self.matrix.T @ self.matrix
+        squares = product if isinstance(product, np.ndarray) else product.toarray()
+        if not np.isfinite(squares).all():
+            rule = "must have entries whose squares are floats"
+            raise InvalidParameter("workload", "matrix", rule, "count in another unit")
+        return DenseGram(squares)
 
     def gram(self) -> Gram:
         return self._gram

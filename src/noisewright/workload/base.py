@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from math import floor, isfinite
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,9 +166,16 @@ LARGEST_DOMAIN = 10**300
 """Cells or queries altogether: their number is still a float."""
 
 
+def is_whole(value: object) -> bool:
+    """Whether a number is whole: true, text, infinity and NaN are not."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    return isfinite(value) and floor(value) == value
+
+
 def check_size(name: str, value: int) -> int:
     """Refuse sizes that are not whole numbers of at least one, or beyond counting."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    if not is_whole(value) or value < 1:
         raise InvalidParameter(name, value, "must be a whole number >= 1", "give a positive size")
     if value > LARGEST_SIZE:
         raise TooLarge(f"{name} of 10^{len(str(value)) - 1} or more; at most 10^18 are counted")

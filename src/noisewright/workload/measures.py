@@ -25,6 +25,7 @@ Integers = npt.NDArray[np.int64]
 Missing = Literal["left-out", "zero"]
 """What is made of people without a value: they are in no sum and no count, or their value is 0."""
 
+_SMALLEST_UNIT, _LARGEST_UNIT = 1e-280, 1e280  # 2^52 of which, and errors of them, are floats
 _LARGEST_ROOT = 2**16  # of the width in units: squares of 2^31 people still fit a word
 _LARGEST_PRODUCT = 2**32  # of a weight and a number, likewise
 
@@ -119,6 +120,9 @@ class CentredSum(_Measure, frozen=True, tag="sum"):
     def __post_init__(self) -> None:
         if not (np.isfinite(self.unit) and self.unit > 0):
             raise InvalidParameter("unit", self.unit, "must be > 0 and finite")
+        if not _SMALLEST_UNIT <= self.unit <= _LARGEST_UNIT:
+            rule = f"must lie between {_SMALLEST_UNIT:g} and {_LARGEST_UNIT:g}"
+            raise InvalidParameter("unit", self.unit, rule, "write the column in another unit")
         if self.low > self.high or max(abs(self.low), abs(self.high)) >= 2**52:
             raise InvalidParameter(
                 "bounds", (self.low, self.high), "must rise and stay below 2^52 units"

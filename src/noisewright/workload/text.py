@@ -31,6 +31,7 @@ FORMS = (
     "random:100x64:1, A*B, A+B, 2.5@A, (A)"
 )
 MOST_ATTRIBUTES = 1000
+_SMALLEST_ENTRY = 1e-305  # but zero: further down, floats have fewer digits
 MOST_NESTED = 100
 _SIMPLE: dict[str, Callable[[int], Workload]] = {
     "identity": Identity,
@@ -50,13 +51,27 @@ def workload(source: Queries) -> Workload:
     if isinstance(source, Workload):
         return check_domain(source)
     if isinstance(source, Path):
-        return check_domain(Explicit(read_matrix(source)))
+        return _of_entries(Explicit(read_matrix(source)))
     if isinstance(source, str):
         return check_domain(_Parser(source).parse())
     if hasattr(source, "matmat") and hasattr(source, "rmatmat"):
         operator: Any = source
-        return Explicit(operator @ np.eye(operator.shape[1]))
-    return Explicit(source)
+        return _of_entries(Explicit(operator @ np.eye(operator.shape[1])))
+    return _of_entries(Explicit(source))
+
+
+def _of_entries(given: Explicit) -> Explicit:
+    """A matrix whose entries keep their digits when they are scaled."""
+    entries = np.abs(given.matrix if given.sparse is None else given.sparse.data)
+    held = entries[entries > 0]
+    if held.size and not (held.min() >= _SMALLEST_ENTRY and held.max() <= 1 / _SMALLEST_ENTRY):
+        raise InvalidParameter(
+            "workload",
+            "matrix with entries that are too small or too large",
+            f"must have entries of zero, or from {_SMALLEST_ENTRY:g} to {1 / _SMALLEST_ENTRY:g}",
+            "count in another unit",
+        )
+    return given
 
 
 class _Parser:

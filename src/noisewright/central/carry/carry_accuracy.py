@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from noisewright.central.carry.carry_mechanism import CarryMechanism
 
 _CROSS_LIMIT = 2**26
+_LEAST_REACH = 1e-300
 _ROUNDING = 1e-11
 _WATCHED = 512  # answers whose laws are simulated: of least and largest variance, and between
 _DRAWS = 2**20, 4000, 10_000  # in all over the rows, at least, at most
@@ -156,6 +157,7 @@ class CarryAccuracy(Accuracy):
         full, slack = rows @ carries.full_cores, np.abs(rows) @ carries.slack
         tail, cores = Tail(mechanism.scale), carries.cores.astype(np.float64)
         reach = np.abs(rows).max(axis=1, keepdims=True) * mechanism.scale
+        reach = np.maximum(reach, _LEAST_REACH)  # what is public may seem to vary, by rounding
         best = np.full(len(rows), np.inf)
         for rate in _RATES:
             theta = rate / reach

@@ -101,7 +101,8 @@ def powers(norm: float) -> tuple[float, ...]:
 
 def log_mean(variances: FloatArray, power: float) -> tuple[float, FloatArray]:
     """ln of the mean of this power, up to a constant, and its derivatives by the variances."""
-    largest = max(float(variances.max()), 1e-300)
+    variances = np.maximum(variances, 1e-300)  # budgets of hundreds leave none that a float holds
+    largest = float(variances.max())
     shares = (variances / largest) ** (power - 1)
     total = float(shares @ variances)
     return float(np.log(largest) + np.log(total / largest) / power), np.asarray(shares / total)

@@ -35,6 +35,9 @@ from noisewright.workload.structure import Term, cell_answers
 MOST_CELLS = 2048
 """Cells up to which covariances over all of them are kept."""
 
+LARGEST_CLOSED = 64.0
+"""Budgets of noise that adds up to zero: beyond, its variance is lost in rounding."""
+
 _ARRAYS = ("order", "packets", "sizes", "targets", "parts")  # of carries, as files name them
 _RELIABLE = 1e-7  # of the largest pivot: below, columns are not told apart
 
@@ -73,6 +76,9 @@ class CarryMechanism:
             raise InvalidParameter(
                 "closed", True, "needs replaced people, and rows whose sum nobody changes"
             )
+        if not (self.privacy.epsilon or 0.0) <= LARGEST_CLOSED:
+            rule = f"must be at most {LARGEST_CLOSED:g} for carry noise among replaced people"
+            raise InvalidParameter("epsilon", self.privacy.epsilon, rule, "it is no noise by then")
         _ = self._zero_total  # its last row has no core, and the others are cancelled
 
     @property

@@ -88,7 +88,7 @@ class Level:
             np.asarray(s * theta * self.cores + tail.log_beyond(np.array(s * theta)))
             for s in (1, -1)
         ]
-        inner = np.log(np.sinh(theta * width / 2) / np.sinh(theta / 2))
+        inner = _log_sinh(theta * width / 2) - _log_sinh(theta / 2)
         whole = np.logaddexp(inner, np.logaddexp(*ends)) - total
         flat = [tail.log_beyond(np.array(s * theta)) for s in (1, -1)]
         beyond = np.logaddexp(np.log(width), np.logaddexp(*flat)) - total
@@ -145,7 +145,9 @@ class CarryStreamMechanism:
         errors = np.zeros((len(chosen), _DRAWS))
         for own, blocks in zip(self.levels, finished, strict=True):
             errors += own.simulated(_DRAWS, rng)[blocks]
-        errors /= self.errors[chosen - 1][:, None]
+        std = self.errors[chosen - 1][:, None]
+        # Budgets of hundreds leave no noise that a float could tell from none.
+        errors = np.divide(errors, std, out=np.zeros_like(errors), where=std > 0)
         return max(largest_error_quantile(np.abs(error), level) for error in errors)
 
     def simultaneous_multiplier(self, level: float) -> float:
@@ -159,7 +161,8 @@ class CarryStreamMechanism:
             pairs = zip(self.levels, finished, strict=True)
             logs = sum(own.log_moments(theta)[blocks] for own, blocks in pairs)
             np.minimum(best, (logs - alarm) / theta, out=best)
-        return float((best / self.errors).max())
+        std = self.errors
+        return float(np.divide(best, std, out=np.zeros_like(best), where=std > 0).max())
 
     @property
     def mark(self) -> str:
@@ -204,6 +207,11 @@ def _levels(shape: list[int], budget: Fraction) -> Iterator[Level]:
         scale = float_above(1 / (budget * Fraction(float(share)) * _MARGIN))
         yield Level(steps, max(1, blocks), scale)
         steps *= children
+
+
+def _log_sinh(x: FloatArray | float) -> FloatArray:
+    """ln sinh of positive numbers, which may be large."""
+    return np.asarray(x + np.log(-np.expm1(-2 * np.asarray(x)) / 2))
 
 
 class CarryState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="carry"):

@@ -43,6 +43,9 @@ from noisewright.workload.structure import Term
 MOST_DIMENSIONS = 1000
 """Numbers measured at once up to which the law is worked out."""
 
+LEAST_EPSILON, LARGEST_EPSILON = 2.0**-30, 1000.0
+"""Budgets for which noise is drawn: its grid steps, and people in them, fit a word."""
+
 _LEAST_STEPS = 16  # grid steps per 1/ε: more would change no variance by a thousandth
 
 
@@ -83,6 +86,9 @@ class KNormMechanism:
     @cached_property
     def rate(self) -> Fraction:
         """How fast chances fall from one dilate to the next."""
+        if not LEAST_EPSILON <= cast("float", self.privacy.epsilon) <= LARGEST_EPSILON:
+            rule = f"must lie between 2^-30 and {LARGEST_EPSILON:g} for K-norm noise"
+            raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
         rate = Fraction(cast("float", self.privacy.epsilon)) / self.steps
         checked_scale("epsilon", 1 / rate)
         return rate

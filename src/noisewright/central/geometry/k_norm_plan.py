@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from math import prod
 
-from noisewright.central.geometry.k_norm import MOST_DIMENSIONS, KNormMechanism
+from noisewright.central.geometry.k_norm import (
+    LARGEST_EPSILON,
+    LEAST_EPSILON,
+    MOST_DIMENSIONS,
+    KNormMechanism,
+)
 from noisewright.central.geometry.partition import MOST_CELLS, Partition, by_value
 from noisewright.central.problem import (
     CentralMechanism,
@@ -16,8 +21,6 @@ from noisewright.workload.tensor import mean_error
 
 _MOST_QUERIES = 64
 _MOST_VALUES = 8  # of a query: each costs a dimension
-_LARGEST_EPSILON = 1000
-_LEAST_EPSILON = 2.0**-30
 _MOST_GROUPS = 64  # of one table: with more, noise for each of them by itself is less
 
 Parts = tuple[Partition, ...]
@@ -72,8 +75,8 @@ def _cells(problem: CentralProblem) -> Parts:
 def _refuses(problem: CentralProblem) -> str | None:
     if refuses_laplace(problem):
         return "K-norm noise is for pure privacy; leave delta and rho out"
-    if not _LEAST_EPSILON <= (problem.privacy.epsilon or 0.0) <= _LARGEST_EPSILON:
-        return f"K-norm noise is drawn for epsilon from 2^-30 to {_LARGEST_EPSILON}"
+    if not LEAST_EPSILON <= (problem.privacy.epsilon or 0.0) <= LARGEST_EPSILON:
+        return f"K-norm noise is drawn for epsilon from 2^-30 to {LARGEST_EPSILON:g}"
     if not _options(problem):
         return "only few queries of few values each, or tables of few cells together, sort people"
     return None

@@ -43,6 +43,7 @@ _LARGEST = 1e100  # radii: longer rows have lost their direction, and floats the
 _SMALLEST_RADIUS, _LARGEST_RADIUS = 1e-50, 1e50  # errors go by its fourth power: floats hold it
 _SIMULATED = 1000  # eigenvalues of the noise that are simulated at least
 _STEPS = 64  # of rounding within the scale of the noise: they add nothing that could be seen
+_LARGEST_SCALE = 2**62 * _STEPS  # of the noise: its step is a word
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,9 @@ class SecondMoments:
             raise InvalidParameter("radius", self.radius, rule, "count in another unit")
         if not 0 <= self.share <= LARGEST_SHARE:
             raise InvalidParameter("share", self.share, f"must lie between 0 and {LARGEST_SHARE}")
+        if self.pure and self.scale > _LARGEST_SCALE:
+            rule = "needs noise that no whole number of 64 bits holds"
+            raise InvalidParameter("epsilon", self.privacy.epsilon, rule, "allow more")
         _ = self.spend
 
     @property

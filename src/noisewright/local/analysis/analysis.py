@@ -18,6 +18,7 @@ from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
 _MATRIX_ENTRIES = 2**26
+_LEAST_ALPHA = 1e-100  # numbers of people, which go by its inverse, are floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +126,11 @@ def report_estimates(strategy: IndexStrategy) -> FloatArray:
 
 
 def check_alpha(alpha: float) -> float:
-    """Refuse a variance target that is not a positive number."""
+    """Refuse a variance target that is not a positive number, or for which none counts people."""
     if not (np.isfinite(alpha) and alpha > 0):
         raise InvalidParameter("alpha", alpha, "must be > 0", "0.01 is customary")
+    if alpha < _LEAST_ALPHA:
+        raise InvalidParameter("alpha", alpha, f"must be >= {_LEAST_ALPHA:g}", "0.01 is customary")
     return float(alpha)
 
 

@@ -18,6 +18,7 @@ from noisewright.workload.base import FloatArray
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
 _MOST_PEOPLE = 2**62
+_LEAST_ERROR = 1e-50  # squares of it and of its inverse, and weights beside them, are floats
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class MaxError:
     def __post_init__(self) -> None:
         if not (isfinite(self.error) and self.error > 0):
             raise InvalidParameter("max_error", self.error, "must be > 0", "0.05 is 5 in a hundred")
+        if not _LEAST_ERROR <= self.error <= 1 / _LEAST_ERROR:
+            rule = f"must lie between {_LEAST_ERROR:g} and {1 / _LEAST_ERROR:g}"
+            raise InvalidParameter("max_error", self.error, rule, "0.05 is 5 in a hundred")
         check_beta(self.beta)
 
 
