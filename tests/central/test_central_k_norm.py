@@ -255,7 +255,7 @@ def test_what_sorts_nobody_is_refused():
     with pytest.raises(NoisewrightError):
         nw.plan("identity:1", Privacy(1.0), mechanism="k-norm")
     with pytest.raises(InvalidParameter, match="pure"):
-        nw.plan("prefix:8", Privacy(1.0, 1e-6), mechanism="k-norm")
+        nw.plan("prefix:8", Privacy(rho=1.0), mechanism="k-norm")
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 3], [-1, 0, 1], [0, 0]])
@@ -271,3 +271,28 @@ def test_where_it_is_better_a_plan_takes_it():
     named = nw.plan("marginals:2^5:1", privacy, mechanism="laplace-strategy")
     assert plan.mechanism == "k-norm"
     assert plan.forecast().rmse < named.forecast().rmse
+
+
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+@pytest.mark.parametrize("attributes", [2, 5, 16, 17, 100])
+def test_one_cell_of_every_table_errs_no_more_than_all_of_them(attributes, neighbours):
+    """Whoever has all cells has these: under replaced people both cells of a table err alike."""
+    privacy = Privacy(epsilon=1, neighbours=neighbours)
+    cells = nw.plan(f"marginals:2^{attributes}:1", privacy).forecast()
+    asked = nw.plan(f"conjunctions:{attributes}:1", privacy).forecast()
+    assert asked.rmse <= cells.max * (1 + 1e-9)
+    assert asked.max <= cells.max * (1 + 1e-9)
+    assert asked.rmse <= cells.rmse * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
+def test_conjunctions_of_many_attributes_are_read_off_their_tables(neighbours):
+    """False alarms: 6 deviations of each of 17 means of 200 releases."""
+    plan = nw.plan("conjunctions:17:1", Privacy(epsilon=1, neighbours=neighbours))
+    counts = {table: np.array([40 + i, 60 - i]) for i, table in enumerate(plan.method.tables)}
+    truth = np.array([60.0 - i for i in range(17)])
+    source = SeededSource(5)
+    errors = [plan.noisy(plan.method.measure(counts, source)) - truth for _ in range(200)]
+    std = plan.forecast().std
+    assert np.abs(np.mean(errors, axis=0)).max() < 6 * std.max() / sqrt(200)
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(plan.forecast().rmse, rel=0.15)

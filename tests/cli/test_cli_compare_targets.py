@@ -95,3 +95,15 @@ def test_bad_targets_are_refused_in_one_line(bad: list[str]) -> None:
     assert code == 2
     assert err.startswith("error:")
     assert "Traceback" not in err
+
+
+def test_no_bound_is_unknown_below_one_that_is_printed() -> None:
+    """So many tables have no bound for all noise; a packing of data sets limits everybody."""
+    asked = ("conjunctions:100:1", "--epsilon", "1", "--neighbours", "replace-one")
+    code, out, _ = run("compare", *asked, "--people", "500")
+    assert code == 0
+    assert "packing of their data sets" in out
+    assert "no bound known" not in out
+    code, out, _ = run("compare", *asked)
+    assert code == 0
+    assert "no bound known" in out

@@ -97,7 +97,9 @@ def _compare_central(
         click.echo(sentence)
     if (certain := _worst_cases(planned)) is not None:
         click.echo(certain)
-    print_bounds(f"The least error ({question.error}) against its bounds", first)
+    known = first.limits is not None and first.limits.any_bound(people)
+    if first.bounds or first.lower_bound is not None or not known:
+        print_bounds(f"The least error ({question.error}) against its bounds", first)
 
 
 def _worst_cases(rows: Sequence[Comparison]) -> str | None:

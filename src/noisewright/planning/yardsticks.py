@@ -118,6 +118,10 @@ class Limits:
         width = gaussian_width(workload) if small and problem.given is not None else None
         return cls(packing_bound(problem), volume_bound(problem), width)
 
+    def any_bound(self, people: int | None) -> bool:
+        """Whether the sentences tell a bound."""
+        return self.volume is not None or (self.packing is not None and people is not None)
+
     def to_dict(self) -> dict[str, Any]:
         """The figures, ready for JSON."""
         told: dict[str, Any] = {}

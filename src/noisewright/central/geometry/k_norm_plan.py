@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+
+import numpy as np
 
 from noisewright.central.geometry.k_norm import (
     LARGEST_EPSILON,
@@ -17,6 +20,7 @@ from noisewright.central.problem import (
     Proposal,
     refuses_laplace,
 )
+from noisewright.workload.structure import Term
 from noisewright.workload.tensor import mean_error
 
 _MOST_QUERIES = 64
@@ -50,11 +54,36 @@ def _fits(problem: CentralProblem, parts: Parts) -> bool:
 def _tables(problem: CentralProblem, largest: bool) -> Parts:
     counts = problem.structure.counts
     if counts is None:
-        return ()
+        counts = problem.terms
+        if not all(map(_of_single_cells, counts)):
+            return ()
     asked = sorted({t.attributes for t in counts if prod(t.inner.shape[1:]) > 1})
     if largest:
-        asked = [own for own in asked if not any(set(own) < set(other) for other in asked)]
+        asked = _largest(asked)
+    if len(asked) > MOST_DIMENSIONS:  # every table has one at least
+        return ()
     return tuple(Partition(own, prod(problem.sizes[i] for i in own)) for own in asked)
+
+
+def _of_single_cells(term: Term) -> bool:
+    """Whether each query is one cell of a table, though perhaps not every cell is asked."""
+    if term.factors is None:
+        return False
+    small = all(factor.size <= _MOST_GROUPS for factor in term.factors)
+    return small and all(
+        (np.count_nonzero(factor.dense(), axis=1) == 1).all() for factor in set(term.factors)
+    )
+
+
+def _largest(tables: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Tables within no other, in order; those found so far where there are too many."""
+    found: list[frozenset[int]] = []
+    for own in sorted(map(frozenset, tables), key=len, reverse=True):
+        if not any(own < other for other in found):
+            found.append(own)
+        if len(found) > MOST_DIMENSIONS:
+            break
+    return sorted(tuple(sorted(own)) for own in found)
 
 
 def _by_queries(problem: CentralProblem) -> Parts:
