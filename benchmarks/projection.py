@@ -27,7 +27,7 @@ from noisewright.central.geometry.sketch_plan import sketches
 from noisewright.central.mechanism import Given
 from noisewright.central.registry import CENTRAL
 from noisewright.estimate.projection import AnswerSpace, Possible
-from noisewright.planning.choice import central_problem
+from noisewright.planning.problems import central_problem
 from noisewright.workload import workload as as_workload
 from noisewright.workload.structure import terms
 

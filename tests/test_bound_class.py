@@ -18,7 +18,7 @@ from noisewright.solution import BoundClass
 pytestmark = pytest.mark.filterwarnings("ignore::noisewright.errors.WeakPrivacyWarning")
 
 LINEAR, UNBIASED = BoundClass.LINEAR.value, BoundClass.UNBIASED.value
-GAUSSIAN = ["--epsilon", "1", "--delta", "1e-9"]
+GAUSSIAN = ["--epsilon", "1", "--delta", "1e-9", "--composition", "many"]
 LOCAL = ["--model", "local", "--epsilon", "1"]
 SHOWN = [
     (["plan", "prefix:6", *GAUSSIAN], LINEAR),

@@ -26,7 +26,7 @@ BUDGET = nw.Privacy(epsilon=1, delta=1e-9)
 def objects() -> dict[str, tuple[Any, str]]:
     """Every public kind of object, and a part of the line that shows it."""
     sums = nw.plan_sums("age", [["<town>"]], BUDGET, DOMAIN)
-    central = nw.plan("prefix:64", BUDGET)
+    central = nw.plan("prefix:64", BUDGET, composition="many")
     local = nw.plan("prefix:16", nw.Privacy(epsilon=1), model="local", mechanism="unary")
     reports = local.aggregate(local.randomize(np.zeros(50, dtype=np.int64)))
     return {

@@ -13,10 +13,11 @@ from noisewright.central.mechanism import Given
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, WeakPrivacyWarning, refuse_given, unknown_name
 from noisewright.parallel import one_thread_if_small
-from noisewright.planning import choice, plan_files, sums, together
+from noisewright.planning import choice, comparing, plan_files, sums, together
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.choice import Comparison
+from noisewright.planning.comparing import Comparison
 from noisewright.planning.explain import Explanation, explain_central
+from noisewright.planning.problems import Composition
 from noisewright.planning.targets import Fit, Target, plan_for_targets
 from noisewright.planning.together import Together
 from noisewright.privacy.budget import Neighbours, Privacy
@@ -56,6 +57,7 @@ def plan(
     domain: Domain | None = None,
     people: int | None = None,
     public: Sequence[npt.ArrayLike] = (),
+    composition: Composition = "one",
 ) -> CentralPlan: ...
 
 
@@ -86,6 +88,7 @@ def plan(
     domain: Domain | None = None,
     people: int | None = None,
     public: Sequence[npt.ArrayLike] = (),
+    composition: Composition = "one",
     local: Local | None = None,
     **options: Unpack[LocalOptions],
 ) -> CentralPlan | PairsPlan | LocalPlan:
@@ -101,6 +104,11 @@ def plan(
     of one's own instead: rows to be measured, with a column per cell; in the local model chances,
     with a row per report and a column per value. It is made exact in whole numbers, from which
     sensitivity or ε are computed, and refused where the queries do not follow from it.
+
+    A promise (ε, δ) is kept by Gaussian noise and, more strongly, by noise for pure ε: the plan has
+    whichever errs less, and `plan.privacy` says what it keeps. With `composition="many"` the
+    release is one of many about the same people, as where a ledger adds up ρ: then it has Gaussian
+    noise, which costs less there.
 
     With `people`, their public number, mechanisms compete whose errors depend on it (`projection`):
     biased, and nearer where people are few. Errors are then simulated at the histograms `public`,
@@ -123,6 +131,7 @@ def plan(
         if model == "local":
             from noisewright.planning.local_make import plan_local
 
+            _check_alone(composition)
             own = _local(local, options, people, public)
             own.check_error(error)
             return plan_local(
@@ -131,12 +140,12 @@ def plan(
         _refuse_local("plan", local, options)
         norm = choice.error_norm(error)
         if pairs_of_many(asked) and domain is None and mechanism in ("auto", "second-moments"):
-            _check_plain_pairs(norm, strategy, people, public)
+            _check_plain_pairs(norm, strategy, people, public, composition)
             return plan_pairs(len(asked.structure.sizes), privacy)
         counter = _counter()
         given = _given(people, public)
         return choice.plan_central(
-            asked, privacy, norm, mechanism, domain, counter, strategy, given
+            asked, privacy, norm, mechanism, domain, counter, strategy, given, composition
         )
 
 
@@ -150,6 +159,7 @@ def explain(
     domain: Domain | None = None,
     people: int | None = None,
     public: Sequence[npt.ArrayLike] = (),
+    composition: Composition = "one",
 ) -> Explanation:
     """The plan with a curator that `plan` gives, and why it is by the mechanism it is by.
 
@@ -162,7 +172,9 @@ def explain(
     _check_one(mechanism, strategy)
     with one_thread_if_small(max(asked.structure.sizes)):
         given = _given(people, public)
-        return explain_central(asked, privacy, norm, mechanism, domain, _counter(), strategy, given)
+        return explain_central(
+            asked, privacy, norm, mechanism, domain, _counter(), strategy, given, composition
+        )
 
 
 def plan_for(
@@ -175,10 +187,13 @@ def plan_for(
     error: str | float = "rmse",
     mechanism: str = "auto",
     domain: Domain | None = None,
+    composition: Composition = "one",
 ) -> Fit:
     """The plan with the smallest budget that keeps every error below its target.
 
     The budget is ε at `delta` where that is given, ε alone with `pure`, and ρ (zCDP) otherwise.
+    With `delta`, the noise is Gaussian or for pure ε, whichever needs less of it; `composition` is
+    as in `plan`.
     Where targets limit the largest errors, a strategy made for just these limits is tried as well.
     """
     if pure and delta is not None:
@@ -189,7 +204,9 @@ def plan_for(
     asked = workload(queries)
     _check_domain(asked, domain)
     with one_thread_if_small(max(asked.structure.sizes)):
-        fit = plan_for_targets(asked, targets, privacy, norm, mechanism, domain, _counter())
+        fit = plan_for_targets(
+            asked, targets, privacy, norm, mechanism, domain, _counter(), composition
+        )
     _warn(fit.plan.privacy)
     return fit
 
@@ -202,11 +219,12 @@ def plan_together(
     importance: Sequence[float] | None = None,
     error: str | float = "rmse",
     domain: Domain | None = None,
+    composition: Composition = "one",
 ) -> Together:
     """Plan several releases about the same people under one budget.
 
     `shares` (adding up to at most one) or `importance` decide who gets how much of it; see
-    `planning.together`.
+    `planning.together`. `composition` is as in `plan`: whether the budget is for these alone.
     """
     _warn(privacy)
     asked = [workload(query) for query in queries]
@@ -220,6 +238,7 @@ def plan_together(
         error=error,
         domain=domain,
         counter=_counter(),
+        composition=composition,
     )
 
 
@@ -231,16 +250,26 @@ def plan_sums(
     *,
     unit: float = 1.0,
     missing: Missing = "left-out",
+    composition: Composition = "one",
 ) -> CentralPlan:
     """Plan counts, sums and means of the numeric attribute `value` for tables of groups.
 
     `by` lists the tables, each a list of attributes (an empty one is everybody together). Values
     are clipped to the attribute's bounds and rounded to whole multiples of `unit`. Means are of
     those who have a value; with `missing="zero"` of all, whoever has none counting as zero.
+    `composition` is as in `plan`.
     """
     _warn(privacy)
-    counter = _counter()
-    return sums.plan_sums(value, by, privacy, domain, unit=unit, missing=missing, counter=counter)
+    return sums.plan_sums(
+        value,
+        by,
+        privacy,
+        domain,
+        unit=unit,
+        missing=missing,
+        counter=_counter(),
+        composition=composition,
+    )
 
 
 def plan_covariance(
@@ -317,6 +346,7 @@ def compare(
     domain: Domain | None = None,
     people: int | None = None,
     public: Sequence[npt.ArrayLike] = (),
+    composition: Composition = "one",
 ) -> list[Comparison]: ...
 
 
@@ -341,6 +371,7 @@ def compare(
     domain: Domain | None = None,
     people: int | None = None,
     public: Sequence[npt.ArrayLike] = (),
+    composition: Composition = "one",
     local: Local | None = None,
     **options: Unpack[LocalOptions],
 ) -> list[Comparison] | list[LocalComparison]:
@@ -356,12 +387,15 @@ def compare(
         if model == "local":
             from noisewright.local.choose.candidates import compare_local
 
+            _check_alone(composition)
             own = _local(local, options, people, public)
             own.check_error(error)
             return compare_local(asked, privacy, domain, local=own)
         _refuse_local("compare", local, options)
         given = _given(people, public)
-        return choice.compare_central(asked, privacy, choice.error_norm(error), domain, given)
+        return comparing.compare_central(
+            asked, privacy, choice.error_norm(error), domain, given, composition
+        )
 
 
 def find_bounds(
@@ -446,7 +480,11 @@ def _check_domain(asked: Workload, domain: Domain | None) -> None:
 
 
 def _check_plain_pairs(
-    norm: float, strategy: object, people: int | None, public: Sequence[npt.ArrayLike]
+    norm: float,
+    strategy: object,
+    people: int | None,
+    public: Sequence[npt.ArrayLike],
+    composition: Composition,
 ) -> None:
     """Refuse what the second moments by which all pairs are planned do not take."""
     given = {
@@ -454,6 +492,7 @@ def _check_plain_pairs(
         "strategy": strategy is not None and "a matrix",
         "people": people,
         "public": _histograms(public),
+        "composition": composition != "one" and composition,
     }
     refuse_given(given, "does not go with all pairs of many attributes (see `plan_pairs`)")
 
@@ -472,6 +511,12 @@ def _local(
     return Local.of({**options, **({} if people is None else {"people": people})}, local)
 
 
+def _check_alone(composition: Composition) -> None:
+    """Refuse what is said of a curator's noise, where there is none."""
+    given = {"composition": composition != "one" and composition}
+    refuse_given(given, "is for the central model", "leave it out: reports add up as they are")
+
+
 def _histograms(public: Sequence[npt.ArrayLike]) -> str | None:
     """What was given of them, in a word."""
     return f"{len(public)} histograms" if len(public) else None
@@ -486,7 +531,7 @@ def _refuse_local(call: str, local: Local | None, options: LocalOptions) -> None
     name = min(options, default="local")
     if name in ("local", *Local.names()):
         raise InvalidParameter("argument", name, "is for the local model", "set model='local'")
-    known = ["model", "error", "domain", "people", "public"]
+    known = ["model", "error", "domain", "people", "public", "composition"]
     if call == "plan":
         known += ["mechanism", "strategy"]
     raise unknown_name("argument", name, f"is no argument of `{call}`", known)

@@ -89,7 +89,8 @@ def attack(seed: int) -> None:
         privacy = Privacy(**budget, neighbours=neighbours)
         # Bounds are on linear strategies; noise of another kind has none of them.
         mechanism = "laplace-strategy" if privacy.kind == "pure" else "auto"
-        plan = nw.plan(matrix, privacy, error=error, mechanism=mechanism)
+        gaussian = "many" if "delta" in budget else "one"
+        plan = nw.plan(matrix, privacy, error=error, mechanism=mechanism, composition=gaussian)
     except InvalidParameter as refused:
         refusal, plan = str(refused), None
     assert (plan is None) <= (nothing or "double precision" in refusal)

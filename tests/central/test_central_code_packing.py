@@ -19,7 +19,7 @@ from noisewright.central.geometry.code_packing import (
 from noisewright.central.geometry.packing import packing_bound
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.planning.choice import central_problem
+from noisewright.planning.problems import central_problem
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload
 

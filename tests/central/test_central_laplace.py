@@ -8,14 +8,22 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_central_mixed import MIXED
 
+from noisewright import explain
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances, unit_error
+from noisewright.central.gaussian.certified import as_product
 from noisewright.central.gaussian.product_designs import compile_family
 from noisewright.central.gaussian.products import as_one_axis
-from noisewright.central.laplace.laplace_tables import TablesObjective, cover, laplace_tables
+from noisewright.central.laplace.laplace_tables import (
+    TablesObjective,
+    cover,
+    laplace_tables,
+    least_of_tables,
+)
 from noisewright.central.laplace.weighted_products import laplace_product, merged_cells
 from noisewright.errors import InvalidParameter
+from noisewright.privacy.budget import Privacy
 from noisewright.privacy.law import NoiseLaw
 from noisewright.workload import Marginals, Workload, workload
 from noisewright.workload.structure import terms
@@ -261,3 +269,38 @@ def test_covers_beat_measuring_every_table_by_itself() -> None:
     separate = len(asked.tables)  # one weight per table: the error of a cell is the number of them
     assert planned.value < 0.5 * separate
     assert planned.bound <= planned.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "marginals:2^6:2",
+        "marginals:2^6:<=3",
+        "marginals:5x3x4x2:2",
+        "prefix:9*total:4+total:9*identity:4",
+        "marginals:2^12:3",
+        "marginals:7x1x5x3:<=2",
+    ],
+)
+def test_no_weights_on_whole_tables_go_below_what_is_told_at_once(text: str) -> None:
+    """The figure that ends the search must lie below whatever the search finds, and any weights."""
+    asked = workload(text)
+    sizes = asked.structure.sizes
+    least = least_of_tables(asked.structure.terms, sizes)
+    assert 0 < least <= laplace_tables(asked.structure.terms, sizes).value
+    family = compile_family(sizes, [as_product(term, sizes) for term in asked.structure.terms])
+    tables = [block for block in family.blocks if block]
+    tables.append(tuple(range(len(sizes))))
+    objective = TablesObjective(family, tables)
+    rng = np.random.default_rng(len(text))
+    for power in (0.5, 2.0, 8.0):
+        logs = np.log(rng.random(len(tables)) ** power + 1e-5)
+        assert np.exp(objective(logs)[0] / 2) >= least
+
+
+def test_searches_that_cannot_win_are_not_begun() -> None:
+    both = Privacy(epsilon=1, delta=1e-9)
+    told = explain("marginals:2^30:3", both)
+    assert told.plan.privacy == both
+    reasons = {other.mechanism: other.reason for other in told.others if other.achieved is None}
+    assert "known to be larger" in reasons["laplace-strategy"]

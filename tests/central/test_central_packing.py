@@ -9,7 +9,7 @@ import noisewright as nw
 from noisewright.central.geometry.packing import Packing, best_packing, gaussian_width
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.planning.choice import central_problem
+from noisewright.planning.problems import central_problem
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload
 

@@ -58,7 +58,7 @@ def test_large_and_small_domains_are_fitted_alike(monkeypatch):
 def test_answers_are_possible_and_unbiased_ones_stay_beside(privacy, tmp_path):
     plan = nw.plan("marginals:2^4:2", privacy, mechanism="projection", people=60)
     assert plan.spend.neighbours == privacy.neighbours
-    assert plan.privacy == privacy
+    assert plan.stated == privacy
     histogram = np.random.default_rng(3).multinomial(60, np.ones(16) / 16)
     release = plan._release(histogram, None, SeededSource(4))
     assert release.is_changed

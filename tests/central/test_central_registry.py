@@ -94,7 +94,7 @@ def test_what_is_slow_comes_last_and_is_not_asked_where_it_refuses(
 
     entries = [slow("refusing", "never"), slow("slow", None), quick]
     monkeypatch.setattr(choice, "CENTRAL", {entry.name: entry for entry in entries})
-    assert nw.plan("prefix:6", BUDGETS[1]).mechanism == quick.name
+    assert nw.plan("prefix:6", BUDGETS[1], composition="many").mechanism == quick.name
     assert times == ["slow asked"]
     assert nw.plan("prefix:6", BUDGETS[1], mechanism="slow").mechanism == "slow"
     assert times[-1] == "slow planned"

@@ -19,7 +19,7 @@ from noisewright.central.geometry.volume import (
     sampled_radius,
     volume_bound,
 )
-from noisewright.planning.choice import central_problem
+from noisewright.planning.problems import central_problem
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload
 

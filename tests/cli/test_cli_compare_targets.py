@@ -68,7 +68,12 @@ def test_plan_finds_the_budget_for_targets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("extra", "kind"), [(["--pure"], "pure"), (["--delta", "1e-9"], "approximate")]
+    ("extra", "kind"),
+    [
+        (["--pure"], "pure"),
+        (["--delta", "1e-9"], "pure"),  # noise for pure ε keeps any δ, with a smaller ε here
+        (["--delta", "1e-9", "--composition", "many"], "approximate"),
+    ],
 )
 def test_other_kinds_of_budget(extra: list[str], kind: str) -> None:
     code, out, _ = run("plan", "prefix:4", "--target-max", "10", "--json", *extra)
@@ -107,3 +112,37 @@ def test_no_bound_is_unknown_below_one_that_is_printed() -> None:
     code, out, _ = run("compare", *asked)
     assert code == 0
     assert "no bound known" in out
+
+
+def test_a_composition_decides_between_kinds_of_noise() -> None:
+    budget = ("prefix:8", "--epsilon", "1", "--delta", "1e-9", "--json")
+    one, many = (
+        json.loads(run("plan", *budget, *extra)[1]) for extra in ([], ["--composition", "many"])
+    )
+    assert one["privacy"]["kind"] == "pure"
+    assert one["asked"] == many["privacy"]
+    assert one["rmse"] < many["rmse"]
+    assert one["spends"]["rho"] > many["spends"]["rho"]
+    code, out, _ = run("plan", *budget[:-1], "--explain")
+    assert code == 0
+    assert "where ρ adds up" in " ".join(out.split())
+    rows = {row["mechanism"] for row in json.loads(run("compare", *budget)[1])}
+    assert {"carry", "gaussian-strategy"} <= rows
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", "prefix:8", "--epsilon", "1", "--composition", "many"],
+        ["compare", "prefix:8", "--rho", "1", "--composition", "many"],
+        ["plan", "prefix:8", "--epsilon", "1", "--model", "local", "--composition", "many"],
+        ["compare", "prefix:8", "--epsilon", "1", "--model", "local", "--composition", "one"],
+        ["plan", "--columns", "a,b", "--epsilon", "1", "--composition", "one"],
+        ["plan", "prefix:8", "--target-rmse", "5", "--composition", "many"],
+    ],
+    ids=" ".join,
+)
+def test_a_composition_is_refused_where_it_says_nothing(arguments: list[str]) -> None:
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "composition" in err

@@ -55,7 +55,8 @@ def test_a_table_goes_in_and_private_answers_come_out(here: Path) -> None:
     assert len(lines) == 1 + 7
     assert lines[0].startswith('"table","statistic","age_from","age_to","sex","query","answer"')
     metadata = json.loads(Path("answers.csv.meta.json").read_text())
-    assert metadata["privacy"]["delta"] == 1e-9
+    assert metadata["asked"]["delta"] == 1e-9
+    assert metadata["privacy"]["epsilon"] == 1
 
 
 def test_a_plan_is_drawn_with_its_runners_up(here: Path) -> None:
@@ -80,7 +81,8 @@ def test_json_has_the_fields_scripts_rely_on(here: Path) -> None:
         "mechanism", "privacy", "rmse", "max", "lower_bound", "ratio", "queries", "size", "seconds",
     }  # fmt: skip
     assert expected <= set(fields)
-    assert fields["lower_bound"] <= fields["rmse"]
+    assert all(bound["lower_bound"] <= fields["rmse"] for bound in fields["bounds"])
+    assert fields["bounds"]
     planned()
     released = json.loads(run("release", "p.nw", "people.csv", "-o", "a.parquet", "--json").output)
     assert {"privacy", "noise", "neighbours", "strategy_hash"} <= set(released)

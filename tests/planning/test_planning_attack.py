@@ -146,9 +146,9 @@ def _with_sum(plan: Any) -> Any:
 
 def _central(asked: Any, privacy: nw.Privacy) -> nw.Plan:
     """A plan by blocks; K-norm noise is attacked beside its own tests."""
-    return nw.plan(
-        asked, privacy, mechanism="laplace-strategy" if privacy.kind == "pure" else "auto"
-    )
+    named = "laplace-strategy" if privacy.kind == "pure" else "auto"
+    composition = "many" if privacy.kind == "approximate" else "one"
+    return nw.plan(asked, privacy, mechanism=named, composition=composition)
 
 
 def test_every_stored_kind_is_attacked() -> None:

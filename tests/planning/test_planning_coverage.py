@@ -30,7 +30,8 @@ CASES: dict[str, tuple[Workload, Privacy]] = {
 def test_intervals_cover(name: str) -> None:
     asked, privacy = CASES[name]
     named = "laplace-strategy" if privacy.kind == "pure" else "auto"
-    p = plan(asked, privacy, mechanism=named)
+    composition = "many" if privacy.kind == "approximate" else "one"
+    p = plan(asked, privacy, mechanism=named, composition=composition)
     forecast = p.forecast()
     x = np.random.default_rng(1).integers(0, 300, size=asked.size)
     errors = np.abs(repeated(p, x, seed=2, releases=RELEASES) - asked.matvec(x))

@@ -83,7 +83,9 @@ def test_no_neighbouring_table_spends_more_than_the_budget(
     questions = nw.Workload.from_spec({"queries": queries}, domain)
     # Carry and K-norm noise are not per number: their privacy is tested beside them.
     named = "laplace-strategy" if budget.keys() == {"epsilon"} else "auto"
-    plan = nw.plan(questions, Privacy(**budget, neighbours=neighbours), mechanism=named)
+    privacy = Privacy(**budget, neighbours=neighbours)
+    composition = "many" if privacy.kind == "approximate" else "one"
+    plan = nw.plan(questions, privacy, mechanism=named, composition=composition)
     draw = random.Random(asked)
     anyone = [{name: draw.choice(VALUES[name]) for name in names} for _ in range(12)]
     people = anyone[:3]

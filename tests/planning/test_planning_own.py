@@ -34,7 +34,8 @@ def measured(plan: nw.Plan) -> np.ndarray:
 def test_sensitivity_and_errors_are_those_of_the_integers(matrix, neighbours, pure) -> None:
     delta = None if pure else 1e-9
     privacy = nw.Privacy(epsilon=1, delta=delta, neighbours=neighbours)
-    plan = nw.plan("prefix:6", privacy, strategy=matrix)
+    composition = "one" if pure else "many"
+    plan = nw.plan("prefix:6", privacy, strategy=matrix, composition=composition)
     whole, order = measured(plan), 1 if pure else 2
     assert whole.dtype == np.int64
     assert np.abs(whole / np.abs(whole).max() - matrix / np.abs(matrix).max()).max() < 1e-4
@@ -52,10 +53,12 @@ def test_sensitivity_and_errors_are_those_of_the_integers(matrix, neighbours, pu
 
 def test_a_plan_by_ones_own_strategy_is_like_any_other(tmp_path) -> None:
     best = nw.factorize("prefix:6")
-    plan = nw.plan("prefix:6", CURATOR, strategy=best.strategy)
+    plan = nw.plan("prefix:6", CURATOR, strategy=best.strategy, composition="many")
     assert plan.mechanism == "own-strategy"
     assert plan.forecast().ratio == pytest.approx(1, abs=1e-4)
-    assert nw.plan("prefix:6", CURATOR, strategy=np.eye(6)).forecast().ratio > 1.2
+    assert (
+        nw.plan("prefix:6", CURATOR, strategy=np.eye(6), composition="many").forecast().ratio > 1.2
+    )
     plan.save(tmp_path / "own.nw")
     again = nw.load(tmp_path / "own.nw")
     np.testing.assert_array_equal(measured(again), measured(plan))
@@ -76,15 +79,20 @@ def test_a_plan_by_ones_own_strategy_is_like_any_other(tmp_path) -> None:
 )
 def test_strategies_that_do_not_support_the_queries_are_refused(matrix, error, said) -> None:
     with pytest.raises(error, match=said):
-        nw.plan("prefix:6", CURATOR, strategy=matrix)
+        nw.plan("prefix:6", CURATOR, strategy=matrix, composition="many")
 
 
 def test_a_strategy_that_rounding_would_break_is_refused() -> None:
     total = nw.workload(np.ones((1, 4)))
     half = np.vstack([np.pi * np.ones((1, 4)), [[np.e, 1, 0, 0]]])  # spans more than the queries
     with pytest.raises(InvalidParameter, match="scale it to whole numbers"):
-        nw.plan(total, CURATOR, strategy=half)
-    assert nw.plan(total, CURATOR, strategy=np.pi * np.ones((1, 4))).forecast().ratio < 1.001
+        nw.plan(total, CURATOR, strategy=half, composition="many")
+    assert (
+        nw.plan(total, CURATOR, strategy=np.pi * np.ones((1, 4)), composition="many")
+        .forecast()
+        .ratio
+        < 1.001
+    )
 
 
 def test_a_strategy_is_not_a_mechanism_as_well() -> None:

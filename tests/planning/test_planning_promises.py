@@ -27,7 +27,7 @@ REPLACE_ONE = Privacy(epsilon=1, delta=1e-9, neighbours="replace-one")
 
 def edited(file: Path, change: Callable[[dict[str, Any], dict[str, Any]], None]) -> CentralPlan:
     """The plan in a file after someone has edited it and written a matching digest."""
-    plan("marginals:3x2:<=2", APPROXIMATE).save(file)
+    plan("marginals:3x2:<=2", APPROXIMATE, composition="many").save(file)
     header, arrays = read_parts(file)
     change(header, arrays)
     write_parts(file, header, arrays)
@@ -113,7 +113,7 @@ def test_answers_are_never_written_without_what_was_spent(tmp_path: Path) -> Non
 
 
 def test_nothing_is_called_best_for_neighbours_it_was_not_planned_for() -> None:
-    made = plan("marginals:3x2:<=2", APPROXIMATE)
+    made = plan("marginals:3x2:<=2", APPROXIMATE, composition="many")
     assert made.status.startswith("best linear strategy")
     other = made.at(REPLACE_ONE)
     assert other.summary()["ratio"] is None
@@ -124,7 +124,11 @@ def test_no_bound_is_claimed_where_impossible_cells_help_to_beat_it() -> None:
     attributes = [Categorical("a", ["x", "y"]), Categorical("b", ["p", "q"])]
     asked = {"queries": [{"marginal": ["a", "b"]}]}
     free, known = (
-        plan(Workload.from_spec(asked, Domain(attributes, impossible=impossible)), APPROXIMATE)
+        plan(
+            Workload.from_spec(asked, Domain(attributes, impossible=impossible)),
+            APPROXIMATE,
+            composition="many",
+        )
         for impossible in ([], [{"a": ["x"], "b": ["p"]}])
     )
     assert free.lower_bound is not None

@@ -37,7 +37,7 @@ def repeated(p: CentralPlan, x: np.ndarray, seed: int, releases: int = RELEASES)
 @pytest.mark.parametrize("text", TEXTS)
 def test_releases_are_unbiased_with_the_forecast_variance(text: str) -> None:
     """Two-sided bands for every query at a false-alarm rate of 1e-6 per workload (Bonferroni)."""
-    p = plan(text, APPROXIMATE)
+    p = plan(text, APPROXIMATE, composition="many")
     x = np.random.default_rng(11).integers(0, 500, size=p.workload.size)
     errors = repeated(p, x, seed=12) - matrix(text) @ x
     alarm = 1e-6 / (2 * p.workload.queries)
@@ -51,7 +51,7 @@ def test_releases_are_unbiased_with_the_forecast_variance(text: str) -> None:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_error_is_near_its_certified_bound(text: str) -> None:
-    forecast = plan(text, APPROXIMATE).forecast()
+    forecast = plan(text, APPROXIMATE, composition="many").forecast()
     assert forecast.lower_bound is not None
     assert 1 <= forecast.ratio < 1.001
     assert abs(forecast.quantisation_loss) < 1e-3
@@ -59,14 +59,14 @@ def test_the_error_is_near_its_certified_bound(text: str) -> None:
 
 def test_half_the_noise_would_be_noticed() -> None:
     """The variance test above has teeth: a planted bug that halves σ is caught."""
-    p = plan("prefix:9", APPROXIMATE)
+    p = plan("prefix:9", APPROXIMATE, composition="many")
     x = np.arange(9)
     errors = repeated(p, x, seed=13, releases=300) - np.cumsum(x)
     assert (errors / 2).var(axis=0).max() < 0.5 * p.accuracy.variance.min()
 
 
 def test_a_single_count_has_the_analytic_optimum() -> None:
-    p = plan("total:5", APPROXIMATE)
+    p = plan("total:5", APPROXIMATE, composition="many")
     from noisewright.privacy.gaussian import gaussian_sigma
 
     assert p.forecast().rmse == pytest.approx(gaussian_sigma(1, 1e-9, 1.0), rel=1e-3)
@@ -78,7 +78,8 @@ def test_a_single_count_has_the_analytic_optimum() -> None:
 def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
     from oracles.privacy_oracles import guarantee
 
-    p = plan("prefix:3*identity:2", privacy)
+    gaussian = "one" if privacy.rho else "many"
+    p = plan("prefix:3*identity:2", privacy, composition=gaussian)
     spent = guarantee(
         p.method.law, l2=p.method.sensitivity, delta=privacy.delta, neighbours=privacy.neighbours
     )
@@ -91,7 +92,7 @@ def test_noise_matches_the_claimed_sensitivity(privacy: Privacy) -> None:
 
 def test_intervals_cover_at_their_level() -> None:
     """Per-query 95 % over 2,000 releases: binomial band at a false-alarm rate of 1e-6."""
-    p = plan("ranges:8", APPROXIMATE)
+    p = plan("ranges:8", APPROXIMATE, composition="many")
     f = p.forecast()
     x = np.arange(8)
     errors = np.abs(repeated(p, x, seed=14) - matrix("ranges:8") @ x)
@@ -152,7 +153,7 @@ def test_a_release_cannot_be_seeded() -> None:
 
 
 def test_metadata_and_answers_are_written_together(tmp_path: Path) -> None:
-    release = plan("prefix:4", APPROXIMATE).release(np.array([5, 0, 2, 9]))
+    release = plan("prefix:4", APPROXIMATE, composition="many").release(np.array([5, 0, 2, 9]))
     beside = release.write(tmp_path / "answers.csv")
     metadata = json.loads(beside.read_text())
     assert metadata["privacy"]["epsilon"] == 1

@@ -75,7 +75,8 @@ def test_the_number_of_people_is_exact_and_free() -> None:
 @pytest.mark.parametrize("text", ["total:12+prefix:12", "ranges:6", "prefix:9"])
 def test_grids_are_fine_and_the_public_total_is_covered(text: str, epsilon: float) -> None:
     counts = np.arange(nw.workload(text).size)
-    plan = nw.plan(text, Privacy(epsilon=epsilon, delta=1e-6, neighbours="replace-one"))
+    privacy = Privacy(epsilon=epsilon, delta=1e-6, neighbours="replace-one")
+    plan = nw.plan(text, privacy, composition="many")
     laws = zip(plan.method.strategy.blocks, plan.method.strategy.laws(plan.method.law), strict=True)
     assert all(law.scale > 50 for block, law in laws if block.attributes)
     whole = np.flatnonzero((plan.workload.dense() == 1).all(axis=1))

@@ -36,7 +36,7 @@ def test_shares_never_spend_more_than_the_whole(shares: list[float], epsilon: fl
 
 def test_an_approximate_budget_is_kept_exactly_and_not_wasted() -> None:
     whole = Privacy(epsilon=1, delta=1e-6)
-    made = nw.plan_together(ASKED, whole)
+    made = nw.plan_together(ASKED, whole, composition="many")
     ratio = float(np.linalg.norm(ratios(made.plans)))
     assert gaussian_delta(1.0, ratio) <= 1e-6 * (1 + 1e-9)
     assert gaussian_delta(1.0, ratio * 1.001) > 1e-6

@@ -107,3 +107,19 @@ def test_a_spend_survives_json() -> None:
     forged = b'{"neighbours":"add-remove","losses":[{"loss":"gaussian","mu":-1}]}'
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(forged, type=Spend)
+
+
+@given(st.lists(RATIOS, min_size=1, max_size=3), st.lists(RATIOS, max_size=2))
+def test_currencies_are_what_promises_say(pure: list[float], gaussian: list[float]) -> None:
+    made = spend(*map(Laplace, pure), *map(Gaussian, gaussian))
+    told = made.currencies(1e-6)
+    assert told["epsilon"] == made.promise(1e-6 if gaussian else None).epsilon
+    assert told["delta"] == (1e-6 if gaussian else 0)
+    exact = sum(r * np.tanh(r / 2) for r in pure) + sum(m**2 / 2 for m in gaussian)
+    assert told["rho"] == pytest.approx(exact, rel=1e-9)
+
+
+def test_currencies_without_a_price_are_left_out() -> None:
+    assert spend().currencies(1e-6) == {}
+    assert set(spend(Gaussian(1.0)).currencies()) == {"rho"}
+    assert spend(Promise(1.0, 1e-9)).currencies() == {"epsilon": 1.0, "delta": 1e-9}

@@ -19,6 +19,7 @@ from noisewright.planning.rehearsal import Rehearsal
 from noisewright.privacy.spend import Gaussian, Promise, Spend
 from noisewright.report.after_noise import steps_in_words
 from noisewright.report.numbers import figure, when
+from noisewright.report.page import page
 from noisewright.report.plan_page import plan_page
 from noisewright.report.plan_words import plan_words
 from noisewright.report.sections import sections
@@ -279,3 +280,12 @@ def test_a_promise_is_told_in_the_figures_that_it_was_not_stated_in() -> None:
     for name in ("both", "mixed"):
         assert "usual figures" not in text[name]
         assert "likely at most" not in text[name]
+
+
+def test_a_page_says_what_was_asked_where_the_plan_keeps_more() -> None:
+    both = nw.Privacy(epsilon=1, delta=1e-9)
+    one, many = (nw.plan("identity:4", both, composition=each) for each in ("one", "many"))
+    for made in (plan_page(one), page(one.release(np.arange(4)))):
+        assert "Asked for was" in made
+        assert "without any δ" in made
+    assert "Asked for was" not in plan_page(many)

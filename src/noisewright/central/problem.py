@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -28,8 +28,9 @@ class CentralProblem:
     """What a central mechanism plans for: neighbours differ in one row.
 
     Where several rows of a person count, `privacy` is the budget of a row, and `promise` the budget
-    of the person that it follows from. `given` is what is public of the people, where errors that
-    depend on them are to be told.
+    of the person that it follows from. `asked` is the promise that was asked for, where this one is
+    stronger. `given` is what is public of the people, where errors that depend on them are to be
+    told.
     """
 
     workload: Workload
@@ -39,12 +40,19 @@ class CentralProblem:
     domain: Domain | None = None
     promise: Privacy | None = None
     given: Given | None = None
+    asked: Privacy | None = None
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def neighbours(self) -> str:
         """What one person may change."""
         return self.privacy.neighbours
+
+    def under(self, privacy: Privacy, promise: Privacy | None, asked: Privacy) -> CentralProblem:
+        """The same questions under a promise that is stronger than the one asked for."""
+        problem = replace(self, privacy=privacy, promise=promise, asked=asked)
+        problem.__dict__["structure"] = self.structure  # what is asked is read once
+        return problem
 
     @cached_property
     def order(self) -> int:
@@ -127,7 +135,8 @@ class CentralMechanism:
 
     A `baseline` is planned when named and listed in comparisons, never chosen by itself. `slow`
     tells where planning takes minutes: such a mechanism comes last. One that is `biased` has errors
-    that depend on the people, and is planned where something public of them is given.
+    that depend on the people, and is planned where something public of them is given. `least` is a
+    root mean square error that no plan of it goes below, told at once; none is zero.
     """
 
     name: str
@@ -137,6 +146,7 @@ class CentralMechanism:
     baseline: bool = False
     slow: Callable[[CentralProblem], bool] | None = None
     biased: bool = False
+    least: Callable[[CentralProblem], float] | None = None
 
 
 def refuses_gaussian(problem: CentralProblem) -> str | None:

@@ -13,6 +13,7 @@ from noisewright.cli.options import (
     budget_options,
     check_output,
     check_recorded,
+    composition_option,
     curator_plan,
     json_option,
     non_negative_option,
@@ -35,6 +36,7 @@ from noisewright.stages import stage
 
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
+    from noisewright.planning.problems import Composition
     from noisewright.planning.release import Release
     from noisewright.workload.measures import Missing
 
@@ -215,6 +217,7 @@ def _write_quantiles(released: Release, levels: tuple[float, ...], path: str) ->
     help="People without a value: in no mean, or zero.",
 )  # fmt: skip
 @budget_options
+@composition_option
 @click.option("-o", "--output", type=FILE, help="Answers (with TABLE).")
 @spending_options
 @json_option
@@ -227,6 +230,7 @@ def sums(
     by: tuple[str, ...],
     unit: float,
     missing: Missing,
+    composition: Composition | None,
     output: str | None,
     as_json: bool,
 ) -> None:
@@ -236,6 +240,9 @@ def sums(
     Examples:
       noisewright sums --schema s.yaml --value income --by region --rho 0.1
       noisewright sums people.csv --schema s.yaml --value income --by region --rho 0.1 -o sums.csv
+
+    With --ledger, what is taken from its budget is counted in the currency of its rule, and the
+    noise is of the kind that costs less there, unless --composition says otherwise.
     """
     import noisewright as nw
     from noisewright.errors import InvalidParameter
@@ -253,7 +260,15 @@ def sums(
     groups = [[name.strip() for name in names.split(",") if name.strip()] for names in by] or [[]]
     with progress("planning"):
         domain = nw.Domain.from_yaml(schema)
-        plan = nw.plan_sums(value, groups, privacy, domain, unit=unit, missing=missing)
+        plan = nw.plan_sums(
+            value,
+            groups,
+            privacy,
+            domain,
+            unit=unit,
+            missing=missing,
+            composition=composition or spending.composition(privacy),
+        )
     if spending.dry_run:
         show_dry_run(plan, spending, as_json)
         return
@@ -307,6 +322,8 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
         return
     title = f"Expected error, in people, at ε = {epsilon:g} and δ = {delta:g}"
     print_errors(title, result.plan.table_errors())
+    if result.plan.asked is not None:
+        click.echo(f"Noise for {result.plan.privacy.text()}: it keeps what was asked without δ.")
     ratio = result.plan.forecast().ratio
     if ratio is not None:
         click.echo(

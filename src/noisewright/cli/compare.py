@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isclose
 from typing import TYPE_CHECKING
 
 import click
 
-from noisewright.cli.options import FILE, Question, json_option, question_options, typed
+from noisewright.cli.options import (
+    FILE,
+    Question,
+    composition_option,
+    json_option,
+    question_options,
+    typed,
+)
 from noisewright.cli.output import bound_note, print_bounds, print_json, print_table, progress
 from noisewright.errors import refuse_given
 
+_GRIDS = 0.01  # by how much noise of one law and budget differs between grids
 _WIDEST = "to any: the error over the bound for any mechanism whatever"
 
 if TYPE_CHECKING:
     from noisewright.local.choose.cost import LocalComparison
-    from noisewright.planning.choice import Comparison
+    from noisewright.planning.comparing import Comparison
+    from noisewright.planning.problems import Composition
 
 
 @click.command()
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     "--people", type=int,
     help="How many there are, if public: adds mechanisms whose error depends on it (simulated).",
 )  # fmt: skip
+@composition_option
 @click.option("--alpha", type=float, help="Local: variance per query aimed at (0.01 unless told).")
 @click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
 @json_option
@@ -35,6 +46,7 @@ def compare(
     question: Question,
     effort: str | None,
     people: int | None,
+    composition: Composition | None,
     alpha: float | None,
     chart: str | None,
     as_json: bool,
@@ -56,15 +68,23 @@ def compare(
     if chart is not None:
         check_chart(chart)
     if question.model == "local":
-        refuse_given(typed("people", "error"), "is for the central model", "say --alpha, or plan")
+        refuse_given(
+            typed("people", "error", "composition"),
+            "is for the central model",
+            "say --alpha, or plan",
+        )
         _compare_local(question, effort, ALPHA if alpha is None else alpha, chart, as_json)
     else:
         refuse_given(typed("effort", "alpha"), "is for the local model", "add --model local")
-        _compare_central(question, people, chart, as_json)
+        _compare_central(question, people, composition or "one", chart, as_json)
 
 
 def _compare_central(
-    question: Question, people: int | None, chart: str | None, as_json: bool
+    question: Question,
+    people: int | None,
+    composition: Composition,
+    chart: str | None,
+    as_json: bool,
 ) -> None:
     """Every central mechanism with its errors, against the lower bound."""
     from noisewright import api
@@ -73,13 +93,23 @@ def _compare_central(
     privacy, queries = question.privacy, question.queries
     with progress("comparing"):
         rows = api.compare(
-            queries, privacy, error=question.exponent, domain=question.domain, people=people
+            queries,
+            privacy,
+            error=question.exponent,
+            domain=question.domain,
+            people=people,
+            composition=composition,
         )
     planned = [row for row in rows if row.refusal is None]
     first = planned[0]
     if chart is not None:
         # The bound is on the error compared: nothing else may be drawn beside it.
-        values = [(r.mechanism, r.achieved, r.ratio) for r in planned if r.achieved is not None]
+        # A bound for linear strategies is one for their noise: others have no ratio to this one.
+        values = [
+            (r.mechanism, r.achieved, r.ratio if _same(r.lower_bound, first.lower_bound) else None)
+            for r in planned
+            if r.achieved is not None
+        ]
         title, axis = f"Error at {privacy.text()}", f"error ({question.error}), people"
         draw_comparison(values, first.lower_bound, first.bound_class, title, axis, chart)
     if as_json:
@@ -100,6 +130,11 @@ def _compare_central(
     known = first.limits is not None and first.limits.any_bound(people)
     if first.bounds or first.lower_bound is not None or not known:
         print_bounds(f"The least error ({question.error}) against its bounds", first)
+
+
+def _same(bound: float | None, other: float | None) -> bool:
+    """Whether two bounds are one, but for what coarser grids change."""
+    return bound is not None and other is not None and isclose(bound, other, rel_tol=_GRIDS)
 
 
 def _worst_cases(rows: Sequence[Comparison]) -> str | None:

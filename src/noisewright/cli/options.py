@@ -38,6 +38,14 @@ neighbours_option: Option = click.option(
 )
 
 
+composition_option: Option = click.option(
+    "--composition",
+    type=click.Choice(["one", "many"]),
+    help="With ε and δ: is this one release (one), or one of many that add up in ρ (many)? Many "
+    "takes Gaussian noise, which costs less there; one takes whichever noise errs less.",
+)
+
+
 def non_negative_option(text: str) -> Option:
     """`--non-negative`, which means something else before and after a curator."""
     return click.option("--non-negative", "--nonnegative", "non_negative", is_flag=True, help=text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from math import floor, inf, log10
@@ -126,6 +126,18 @@ def significant(value: float, digits: int = 4) -> str:
         return _cell(float(value))
     decimals = max(0, digits - 1 - floor(log10(abs(value))))
     return f"{value:,.{decimals}f}"
+
+
+def currencies(spends: Mapping[str, float]) -> str:
+    """What a release spends in every currency that budgets are counted in."""
+    told = []
+    if "epsilon" in spends:
+        delta = spends["delta"]
+        at = f" at δ = {delta:g}" if delta else ", pure"
+        told.append(f"ε = {spends['epsilon']:.4g}{at}")
+    if "rho" in spends:
+        told.append(f"ρ = {spends['rho']:.4g}")
+    return "; ".join(told)
 
 
 def print_errors(title: str, errors: Iterable[TableError], caption: str = "") -> None:

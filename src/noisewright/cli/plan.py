@@ -9,8 +9,16 @@ import click
 
 from noisewright.cli.local_plans import LOCAL, LocalFlags, local_options, plan_local
 from noisewright.cli.open_plans import open_schema, plan_open
-from noisewright.cli.options import FILE, Question, json_option, question_options, typed
+from noisewright.cli.options import (
+    FILE,
+    Question,
+    composition_option,
+    json_option,
+    question_options,
+    typed,
+)
 from noisewright.cli.output import (
+    currencies,
     draw,
     print_bounds,
     print_errors,
@@ -25,10 +33,11 @@ from noisewright.errors import refuse_given
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.explain import Explanation
+    from noisewright.planning.problems import Composition
     from noisewright.planning.targets import Target
 
 
-_OF_CELLS = ("mechanism", "strategy", "explain", "page")
+_OF_CELLS = ("mechanism", "strategy", "composition", "explain", "page")
 _NOT_OF_ROWS = ("spec", "schema", "unit", "rows", "error", "values_share")
 TARGETS = ("target_rmse", "target_max", "table_targets", "pure")
 
@@ -54,6 +63,7 @@ def _without_curator(question: Question) -> dict[str, object]:
     "--strategy", type=FILE,
     help="Your own matrix instead (.npy, .npz, .mtx, .csv): rows to measure; local: chances.",
 )  # fmt: skip
+@composition_option
 @click.option("--explain", is_flag=True, help="Say why this mechanism, and what others reach.")
 @click.option(
     "--people", type=int,
@@ -80,6 +90,7 @@ def plan(
     question: Question,
     mechanism: str,
     strategy: str | None,
+    composition: Composition | None,
     explain: bool,
     output: str | None,
     page: str | None,
@@ -131,6 +142,7 @@ def plan(
     refuse_given(typed("values_share"), "is for attributes that are open", "see --help")
     if question.model == "local":
         refuse_given(typed(*TARGETS), "is for the central model", "say --people, or --max-error")
+        refuse_given(typed("composition"), "is for the central model")
         own = local.options(people)
         plan_local(question, mechanism, strategy, own, explain, output, page, as_json)
         return
@@ -143,7 +155,9 @@ def plan(
     if not targets:
         refuse_given(typed("pure"), "goes with targets", "say --target-rmse, or a budget")
     with progress("planning"):
-        reasons, binding = _planned(question, mechanism, strategy, targets, pure, people)
+        reasons, binding = _planned(
+            question, mechanism, strategy, targets, pure, people, composition or "one"
+        )
     result = reasons.plan
     if output is not None:
         result.save(output)
@@ -162,7 +176,13 @@ def plan(
 def _show_reasons(reasons: Explanation) -> None:
     """Why this mechanism, and what the others would reach."""
     planned = [
-        (other.mechanism, significant(other.achieved), f"{other.times:.4f}", other.reason)
+        (
+            other.mechanism,
+            significant(other.achieved),
+            f"{other.times:.4f}",
+            significant(other.spends["rho"]) if "rho" in other.spends else "",
+            other.reason,
+        )
         for other in reasons.others
         if other.achieved is not None and other.times is not None
     ]
@@ -172,7 +192,7 @@ def _show_reasons(reasons: Explanation) -> None:
             left_out.setdefault(other.reason, []).append(other.mechanism)
     title = f"Why {reasons.plan.mechanism}: {reasons.why}"
     note = "\n".join(f"{', '.join(names)}: {reason}" for reason, names in left_out.items())
-    columns = ["instead", "error", "times this", ""]
+    columns = ["instead", "error", "times this", "ρ", ""]
     print_table(title, columns if planned else [], planned, note)
 
 
@@ -183,6 +203,7 @@ def _planned(
     targets: list[Target],
     pure: bool,
     people: int | None,
+    composition: Composition,
 ) -> tuple[Explanation, str | None]:
     """The plan for a budget, or for targets with the one that decides the budget."""
     from noisewright import api
@@ -201,6 +222,7 @@ def _planned(
             strategy=own,
             domain=domain,
             people=people,
+            composition=composition,
         ), None
     given = typed("strategy", "people")
     refuse_given(given, "cannot be combined with targets", "give a budget instead")
@@ -215,6 +237,7 @@ def _planned(
         error=error,
         mechanism=mechanism,
         domain=domain,
+        composition=composition,
     )
     why = "it meets the targets with the least budget"
     return Explanation(fit.plan, why, ()), fit.binding.text()
@@ -222,6 +245,7 @@ def _planned(
 
 def _show_central(plan: CentralPlan, output: str | None, binding: str | None) -> None:
     """The plan as a person reads it: the whole, then table by table."""
+    from noisewright.ledger.refusals import amount
     from noisewright.workload.statistics import PEOPLE
 
     forecast = plan.forecast()
@@ -231,6 +255,10 @@ def _show_central(plan: CentralPlan, output: str | None, binding: str | None) ->
         ("a person", plan.person),
         ("mechanism", plan.mechanism),
     ]
+    if plan.asked is not None:
+        rows.insert(2, ("keeps", f"{amount(plan.asked)} too, as asked"))
+    if plan.spends:
+        rows.append(("spends", currencies(plan.spends)))
     tables = plan.table_errors()
     pairs = zip(plan.tables(), tables, strict=True)
     if {table.unit for table, error in pairs if isfinite(error.max)} == {PEOPLE}:

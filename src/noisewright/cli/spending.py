@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from noisewright.ledger.book import Ledger
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.open_values import OpenPlan
+    from noisewright.planning.problems import Composition
     from noisewright.planning.row_plans import RowsPlanned
     from noisewright.planning.spending import Again
+    from noisewright.privacy.budget import Privacy
 
 
 @dataclass
@@ -70,6 +72,13 @@ class Spending:
                 " writes the same answers at no cost"
             )
         return release
+
+    def composition(self, privacy: Privacy) -> Composition:
+        """Whether budgets add up in ρ or μ where this is taken from: then a release is of many."""
+        if self.book is None or self.dataset is None or privacy.kind != "approximate":
+            return "one"
+        rule = self.book.show(split_name(self.dataset))["budget"]["rule"]
+        return "one" if rule == "sum" else "many"
 
     def tell_left(self) -> None:
         """Say what the ledger still admits of the dataset."""

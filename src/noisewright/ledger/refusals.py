@@ -71,7 +71,8 @@ def options(privacy: Privacy) -> str:
     """A budget as a command takes it."""
     names = ("epsilon", "delta", "rho")
     given = [(name, getattr(privacy, name)) for name in names]
-    return " ".join(f"--{name} {value:g}" for name, value in given if value is not None)
+    told = " ".join(f"--{name} {value:g}" for name, value in given if value is not None)
+    return f"{told} --composition many" if privacy.kind == "approximate" else told
 
 
 def does_not_fit(account: Account, cost: Cost, group: str) -> BudgetExceeded:
@@ -84,12 +85,22 @@ def does_not_fit(account: Account, cost: Cost, group: str) -> BudgetExceeded:
     )
     if fits is not None:
         rest = f"a plan with {options(fits)} would fit"
+        rest += _or_gaussian(limits, used, cost.privacy)
     elif limits.rule == "sum" and cost.privacy.kind != "pure":
         left = limits.left(used).pure
         rest = f"its rule adds up pure ε, of which {float(left):.4g} is left: plan with pure ε"
     else:
         rest = "nothing of this kind is left"
     return BudgetExceeded(f"{start}: {rest}; nothing was spent", fits)
+
+
+def _or_gaussian(limits: Limits, used: Amounts, like: Privacy) -> str:
+    """Beside a pure plan, the one of Gaussian noise that a rule for such noise admits."""
+    if like.kind != "pure" or limits.rule == "sum":
+        return ""
+    asked = Privacy(epsilon=1.0, delta=_DELTA, neighbours=like.neighbours)
+    fits = largest_fitting(limits, used, asked)
+    return "" if fits is None else f", or one of Gaussian noise with {options(fits)}"
 
 
 def other_unit(account: Account, cost: Cost) -> InvalidParameter:

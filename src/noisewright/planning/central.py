@@ -57,7 +57,7 @@ from noisewright.planning.spending import (
     noise_of,
     purse_of,
 )
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.budget import Privacy, pure_promise
 from noisewright.privacy.calibration import row_budget
 from noisewright.privacy.contribution import Contribution
 from noisewright.privacy.source import ByteSource
@@ -82,7 +82,8 @@ class CentralPlan(Shown):
     """What will be measured, with which noise, and what the answers will be worth.
 
     `promise` is the budget of a person where several rows of theirs count: the mechanism then has
-    the budget of one row. `known_accuracy` hands over what planning has already worked out about
+    the budget of one row. `asked` is the promise (ε, δ) that was asked for, where the noise is for
+    pure ε, which keeps it. `known_accuracy` hands over what planning has already worked out about
     the answers.
     """
 
@@ -95,6 +96,7 @@ class CentralPlan(Shown):
     seconds: float = 0.0
     counter: Counter | None = None
     promise: Privacy | None = None
+    asked: Privacy | None = None
     known_accuracy: Accuracy | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -111,6 +113,10 @@ class CentralPlan(Shown):
         if self.method.privacy != row_budget(self.calibrated, self.contribution):
             raise InvalidParameter(
                 "privacy", self.method.privacy.text(), "is not the share of one row", "plan again"
+            )
+        if self.asked is not None and self.calibrated != pure_promise(self.asked):
+            raise InvalidParameter(
+                "asked", self.asked.text(), "is not what the noise was chosen for", "plan again"
             )
 
     @property
@@ -163,9 +169,19 @@ class CentralPlan(Shown):
         return self.calibrated
 
     @property
+    def stated(self) -> Privacy:
+        """The promise that was asked for, which the plan keeps or betters."""
+        return self.asked or self.privacy
+
+    @property
     def spend(self) -> Spend:
         """What one release costs a person, from the noise that is drawn."""
         return self.method.spend.of_rows(self.contribution)
+
+    @cached_property
+    def spends(self) -> dict[str, float]:
+        """The same in every currency that budgets are counted in: ε with its δ, and ρ."""
+        return self.spend.currencies(self.stated.delta)
 
     # --- what is asked --------------------------------------------------------------------------
 
@@ -260,11 +276,17 @@ class CentralPlan(Shown):
         return self.achieved / unit if unit else self.proposal.value
 
     def at(self, privacy: Privacy) -> CentralPlan:
-        """The same plan under another budget."""
-        own = row_budget(privacy, self.contribution)
-        proposal = replace(self.proposal, mechanism=self.method.at(own))
-        promise = None if self.rows == 1 else privacy
-        return replace(self, proposal=proposal, promise=promise, known_accuracy=None)
+        """The same plan under another budget; pure noise that keeps (ε, δ) stays pure."""
+        pure = None if self.asked is None else pure_promise(privacy)
+        drawn = privacy if pure is None else pure
+        own = row_budget(drawn, self.contribution)
+        return replace(
+            self,
+            proposal=replace(self.proposal, mechanism=self.method.at(own)),
+            promise=None if self.rows == 1 else drawn,
+            asked=None if pure is None else privacy,
+            known_accuracy=None,
+        )
 
     @cached_property
     def standard_errors(self) -> FloatArray:
@@ -317,7 +339,7 @@ class CentralPlan(Shown):
     @cached_property
     def bounds(self) -> tuple[ClassBound, ...]:
         """What mechanisms of wider classes cannot go below either, from what is asked alone."""
-        problem = CentralProblem(self.workload, self.sizes, self.privacy, self.norm, self.domain)
+        problem = CentralProblem(self.workload, self.sizes, self.stated, self.norm, self.domain)
         accuracy = self.accuracy
         exact = accuracy.kind == "exact" and accuracy.bias is None
         return class_bounds(problem, self._row_bounds.each, self.achieved, exact)

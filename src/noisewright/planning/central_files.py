@@ -61,6 +61,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     status: Text
     neighbours: Text
     seconds: Number
+    asked: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, plan: CentralPlan, arrays: dict[str, Array]) -> Self:
@@ -82,6 +83,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             status=proposal.status,
             neighbours=proposal.neighbours,
             seconds=plan.seconds,
+            asked=None if plan.asked is None else plan.asked.to_dict(),
         )
 
     def content(self, arrays: Arrays) -> CentralPlan:
@@ -118,6 +120,7 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             proposal,
             self.seconds,
             promise=None if bounds.rows == 1 else privacy,
+            asked=None if self.asked is None else Privacy.from_dict(self.asked),
         )
 
 

@@ -32,6 +32,8 @@ def central_record(plan: CentralPlan) -> dict[str, Any]:
         "neighbours": plan.privacy.neighbours,
         "person": plan.person,
         "spend": plan.spend.to_dict(),
+        "spends": plan.spends,
+        **_asked(plan),
         "strategy_hash": strategy_hash(plan.method),
         "workload": plan.workload.brief(),
         "domain": None if plan.domain is None else plan.domain.fingerprint,
@@ -54,6 +56,8 @@ def central_summary(plan: CentralPlan) -> dict[str, Any]:
     return {
         "mechanism": plan.mechanism,
         "privacy": plan.privacy.to_dict(),
+        "spends": plan.spends,
+        **_asked(plan),
         "person": plan.person,
         **forecast.summary(),
         "error": forecast.error,
@@ -63,6 +67,11 @@ def central_summary(plan: CentralPlan) -> dict[str, Any]:
         "status": plan.status,
         "seconds": plan.seconds,
     }
+
+
+def _asked(plan: CentralPlan) -> dict[str, Any]:
+    """The promise that was asked for, where the plan keeps a stronger one."""
+    return {} if plan.asked is None else {"asked": plan.asked.to_dict()}
 
 
 def measured(plan: CentralPlan) -> dict[str, Any]:

@@ -6,32 +6,34 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from math import inf, sqrt
 
 import numpy.typing as npt
 
 from noisewright.central import own_strategy
 from noisewright.central.groups import RowBounds, in_every_group, one_group
 from noisewright.central.mechanism import Given
-from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
+from noisewright.central.problem import (
+    CentralMechanism,
+    CentralProblem,
+    Proposal,
+    refuses_gaussian,
+)
 from noisewright.central.registry import CENTRAL
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter, unknown_name
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, unknown_name
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.central import CentralPlan, check_answerable
 from noisewright.planning.counting import Counter
-from noisewright.planning.plan import central_class, certified_ratio
-from noisewright.planning.yardsticks import Limits, yardsticks
+from noisewright.planning.problems import Composition, central_problems
+from noisewright.planning.yardsticks import yardsticks
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import row_budget
-from noisewright.privacy.contribution import Contribution
-from noisewright.solution import BoundClass, ClassBound
+from noisewright.privacy.least_noise import least_second_moment
 from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.measures import COUNT
 from noisewright.workload.spec import Questions
-from noisewright.workload.structure import check_magnitudes
-from noisewright.workload.tensor import mean_error
 
 _SETTLED = 1.001  # no other mechanism could do visibly better: the search for one can stop
 _CLOSE = 1.25
@@ -52,7 +54,13 @@ class Contender:
         """The plan without what impossible cells tell, which helps all alike and takes long."""
         problem = self.problem
         return CentralPlan(
-            problem.workload, None, problem.sizes, problem.norm, self.name, self.proposal
+            problem.workload,
+            None,
+            problem.sizes,
+            problem.norm,
+            self.name,
+            self.proposal,
+            asked=None if problem.promise is not None else problem.asked,
         )
 
     @property
@@ -82,6 +90,7 @@ class Contender:
             domain=problem.domain,
             proposal=proposal,
             promise=problem.promise,
+            asked=problem.asked,
             seconds=seconds,
             counter=counter,
             known_accuracy=accuracy,
@@ -102,21 +111,26 @@ def plan_central(
     counter: Counter | None = None,
     strategy: npt.ArrayLike | None = None,
     given: Given | None = None,
+    composition: Composition = "one",
 ) -> CentralPlan:
     """The plan of the named mechanism, of the strategy given, or of the best that applies."""
-    began = time.perf_counter()
-    problem = central_problem(workload, privacy, norm, domain, given)
-    if strategy is not None:
-        contender = own_ranking(problem, strategy).best
-        return check_answerable(contender.plan(time.perf_counter() - began, counter))
-    if isinstance(workload, Questions) and workload.measures != (COUNT,):
-        from noisewright.planning.sums import by_measures
+    problems = central_problems(workload, privacy, norm, domain, given, composition)
+    return planned(problems, mechanism, strategy, counter)[0]
 
-        contender = by_measures(problem, workload, _named(mechanism))
-    else:
-        contender = best_contender(problem, mechanism)
-    plan = check_answerable(contender.plan(time.perf_counter() - began, counter))
-    return _beside_yardsticks(problem, plan)
+
+def planned(
+    problems: Sequence[CentralProblem],
+    mechanism: str | CentralMechanism = "auto",
+    strategy: npt.ArrayLike | None = None,
+    counter: Counter | None = None,
+) -> tuple[CentralPlan, Ranking]:
+    """The best plan under any of these promises, and what it was chosen from."""
+    began = time.perf_counter()
+    ranking = _of_all(problems, mechanism, strategy)
+    plan = check_answerable(ranking.best.plan(time.perf_counter() - began, counter))
+    if strategy is None:
+        plan = _beside_yardsticks(problems[0], plan)
+    return plan, ranking
 
 
 def _beside_yardsticks(problem: CentralProblem, plan: CentralPlan) -> CentralPlan:
@@ -138,9 +152,107 @@ class Ranking:
     left_out: dict[str, str]
 
 
+def _of_all(
+    problems: Sequence[CentralProblem],
+    mechanism: str | CentralMechanism,
+    strategy: npt.ArrayLike | None,
+) -> Ranking:
+    """The best for any of the promises: the one asked for, or a stronger one with less noise."""
+    first, *others = fitting(problems, mechanism)
+    ranking = _of_one(first, mechanism, strategy)
+    for problem in others:
+        ranking = _or_better(ranking, problem, mechanism, strategy)
+    return ranking
+
+
+def fitting(
+    problems: Sequence[CentralProblem], mechanism: str | CentralMechanism
+) -> Sequence[CentralProblem]:
+    """Those that are planned; where none can be, the one whose refusal says why."""
+    if mechanism == "auto" and not _counts(problems[0]):
+        return problems  # every measure is planned by itself
+    if fitting := [problem for problem in problems if candidates(problem, mechanism)]:
+        return fitting
+    last = problems[-1]
+    own_kind = mechanism != "auto" and _known(mechanism).refuses(last) != refuses_gaussian(last)
+    return [last] if own_kind else problems[:1]
+
+
+def _of_one(
+    problem: CentralProblem,
+    mechanism: str | CentralMechanism,
+    strategy: npt.ArrayLike | None,
+    beat: float = inf,
+) -> Ranking:
+    """The best for one promise."""
+    if strategy is not None:
+        return own_ranking(problem, strategy)
+    if _counts(problem):
+        return ranked(problem, mechanism, beat)
+    from noisewright.planning.sums import by_measures
+
+    assert isinstance(problem.workload, Questions)
+    contender = by_measures(problem, problem.workload, _named(mechanism))
+    return Ranking(contender, (contender,), {})
+
+
+def _or_better(
+    known: Ranking,
+    problem: CentralProblem,
+    mechanism: str | CentralMechanism,
+    strategy: npt.ArrayLike | None,
+) -> Ranking:
+    """The ranking with all for another promise: what cannot be planned for it is left out."""
+    beat = known.best.cost
+    try:
+        if _out_of_reach(problem, known):
+            raise OutOfReach(f"no noise for {problem.privacy.text()} is nearer, by its lower bound")
+        other = _of_one(problem, mechanism, strategy, beat)
+        better = check_answerable(other.best.trial).achieved and other.best.cost < beat
+    except (InvalidParameter, OutOfReach, TooLarge) as error:
+        left_out = {entry.name: str(error) for entry in candidates(problem, mechanism)}
+        other, better = Ranking(known.best, (), left_out), False
+    contenders = (*known.contenders, *other.contenders)
+    told = {name: why for name, why in other.left_out.items() if why != refuses_gaussian(problem)}
+    names = {contender.name for contender in contenders}
+    left_out = {n: why for n, why in {**known.left_out, **told}.items() if n not in names}
+    return Ranking(other.best if better else known.best, contenders, left_out)
+
+
+def _out_of_reach(problem: CentralProblem, known: Ranking) -> bool:
+    """Whether no noise under this promise is as near as what is known for another.
+
+    A bound on the error of linear strategies, per unit of noise, holds for any noise that does not
+    depend on the data, in units of the least that the promise allows (`central.wider_bounds`).
+    """
+    best = known.best
+    if problem.given is not None or best.bounds.grouped or not _counts(problem):
+        return False
+    if best.proposal.neighbours != problem.neighbours:
+        return False
+    least = sqrt(least_second_moment(problem.privacy)) * (best.proposal.bound or 0.0)
+    return least >= best.cost
+
+
+def candidates(
+    problem: CentralProblem, mechanism: str | CentralMechanism
+) -> list[CentralMechanism]:
+    """The mechanisms that can be asked."""
+    if mechanism != "auto":
+        entry = _known(mechanism)
+        return [] if problem.once(entry.refuses) else [entry]
+    return [e for e in CENTRAL.values() if not e.baseline and problem.once(e.refuses) is None]
+
+
+def _counts(problem: CentralProblem) -> bool:
+    """Whether nothing but numbers of people is asked."""
+    workload = problem.workload
+    return not isinstance(workload, Questions) or workload.measures == (COUNT,)
+
+
 def own_ranking(problem: CentralProblem, strategy: npt.ArrayLike) -> Ranking:
     """A matrix that somebody brings, with the highest bound that our own mechanisms prove."""
-    if isinstance(problem.workload, Questions) and problem.workload.measures != (COUNT,):
+    if not _counts(problem):
         raise InvalidParameter(
             "strategy", "a matrix", "is for counts alone", "plan sums and means without it"
         )
@@ -158,27 +270,34 @@ def best_contender(
     return ranked(problem, mechanism).best
 
 
-def ranked(problem: CentralProblem, mechanism: str | CentralMechanism = "auto") -> Ranking:
-    """The named mechanism, or all that apply until one is as good as its lower bound."""
+def ranked(
+    problem: CentralProblem, mechanism: str | CentralMechanism = "auto", beat: float = inf
+) -> Ranking:
+    """The named mechanism, or all that apply until one is as good as its lower bound.
+
+    Mechanisms that are known not to go below an error to `beat` are not asked.
+    """
     entries = list(CENTRAL.values()) if mechanism == "auto" else [_known(mechanism)]
     contenders: list[Contender] = []
     left_out: dict[str, str] = {}
     slow = []
     for entry in entries:
-        if (reason := entry.refuses(problem)) is not None:
+        if (reason := problem.once(entry.refuses)) is not None:
             left_out[entry.name] = reason
         elif entry.baseline and mechanism == "auto":
             left_out[entry.name] = "a yardstick, planned by name"
         elif _certified(contenders) <= _SETTLED and not entry.biased:
             left_out[entry.name] = f"not asked: {contenders[-1].name} meets the lower bound"
+        elif (far := too_far(entry, problem, beat)) is not None:
+            left_out[entry.name] = far
         elif entry.slow is not None and entry.slow(problem):
             slow.append(entry)
         else:
-            contenders.append(_propose(problem, entry))
+            contenders.append(propose(problem, entry))
     # What takes minutes comes last, and only where the others leave much to gain.
     for entry in slow:
         if not contenders or _certified(contenders) > _CLOSE:
-            contenders.append(_propose(problem, entry))
+            contenders.append(propose(problem, entry))
         else:
             left_out[entry.name] = "takes minutes, and the others are near the lower bound"
     if not contenders:
@@ -189,11 +308,18 @@ def ranked(problem: CentralProblem, mechanism: str | CentralMechanism = "auto") 
     best = contenders[0] if one else min(contenders, key=lambda contender: contender.cost)
     best = _with_highest_bound(best, contenders)
     if best.bounds.grouped:
-        best = min([*_by_groups(problem, mechanism), *contenders], key=lambda c: c.cost)
+        best = min([*by_groups(problem, mechanism), *contenders], key=lambda c: c.cost)
     return Ranking(best, tuple(contenders), left_out)
 
 
-def _by_groups(problem: CentralProblem, mechanism: str | CentralMechanism) -> list[Contender]:
+def too_far(entry: CentralMechanism, problem: CentralProblem, beat: float) -> str | None:
+    """Why a mechanism need not be asked where an error to `beat` is known, or None."""
+    if entry.least is None or beat == inf or entry.least(problem) < beat:
+        return None
+    return "not asked: its error is known to be larger"
+
+
+def by_groups(problem: CentralProblem, mechanism: str | CentralMechanism) -> list[Contender]:
     """The best for one group, in all of them, where bounds on rows in a group let it gain."""
     bounds = RowBounds.of(problem.domain, problem.sizes)
     gains = bounds.grouped and problem.order == 2
@@ -205,7 +331,8 @@ def _by_groups(problem: CentralProblem, mechanism: str | CentralMechanism) -> li
     return [] if proposal is None else [Contender(best.name, problem, proposal)]
 
 
-def _propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
+def propose(problem: CentralProblem, entry: CentralMechanism) -> Contender:
+    """What an entry proposes, and how long that took."""
     stage(f"planning by {entry.name}")
     began = time.perf_counter()
     proposal = problem.once(entry.plan)
@@ -240,146 +367,6 @@ def _with_highest_bound(best: Contender, contenders: Sequence[Contender]) -> Con
     return contender
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One mechanism's errors in counts of people, noise included.
-
-    `achieved` is the error compared, weights of questions included, and `lower_bound` the highest
-    bound on it that any of the mechanisms proved for all methods in `bound_class`, under the noise
-    of this one (a coarser grid has a little less); `refusal` says why a mechanism does not apply.
-    `errors` says what the figures are: exact, upper bounds, or simulated. `bounds` are those for
-    wider classes, the same for all mechanisms, and `limits` are bounds by packing and by volume.
-    `worst_rmse` is an error that no data exceed, where those forecast are for some alone.
-    """
-
-    mechanism: str
-    rmse: float | None = None
-    max: float | None = None
-    lower_bound: float | None = None
-    ratio: float | None = None
-    seconds: float = 0.0
-    refusal: str | None = None
-    achieved: float | None = None
-    errors: str | None = None
-    bounds: tuple[ClassBound, ...] = ()
-    limits: Limits | None = None
-    worst_rmse: float | None = None
-
-    @property
-    def bound_class(self) -> BoundClass | None:
-        """The methods that `lower_bound` limits."""
-        return central_class(self.lower_bound)
-
-    @property
-    def packing_bound(self) -> float | None:
-        """A root mean square error that every mechanism has on some data of the people given."""
-        return None if self.limits is None else self.limits.packing
-
-    @property
-    def widest_ratio(self) -> float | None:
-        """The error over the bound for any mechanism whatever."""
-        limits = {bound.bound_class: bound.ratio for bound in self.bounds}
-        return limits.get(BoundClass.ANY_MECHANISM)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The figures scripts rely on."""
-        names = ("mechanism", "rmse", "max", "lower_bound", "ratio", "bound_class", "seconds")
-        figures = {name: getattr(self, name) for name in (*names, "errors")}
-        if self.worst_rmse is not None:
-            figures["worst_rmse"] = self.worst_rmse
-        limits = {} if self.limits is None else self.limits.to_dict()
-        return figures | limits | {"bounds": [bound.to_dict() for bound in self.bounds]}
-
-
-def compare_central(
-    workload: Workload,
-    privacy: Privacy,
-    norm: float = 2.0,
-    domain: Domain | None = None,
-    given: Given | None = None,
-) -> list[Comparison]:
-    """All central mechanisms for a workload, best first; those that refuse come last.
-
-    With something public of the people `given`, mechanisms whose errors depend on them are planned
-    too, beside the answers that look at nobody.
-    """
-    if isinstance(workload, Questions) and workload.measures != (COUNT,):
-        rule = "asks for sums or means, which are planned measure by measure"
-        remedy = "compare questions that count people, or plan these"
-        raise InvalidParameter("workload", workload.brief(), rule, remedy)
-    problem = central_problem(workload, privacy, norm, domain, given)
-    reasons = {name: entry.refuses(problem) for name, entry in CENTRAL.items()}
-    contenders = [_least(problem, CENTRAL[name]) for name in reasons if reasons[name] is None]
-    if not contenders:
-        text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise InvalidParameter("workload", workload.brief(), f"is planned by no mechanism: {text}")
-    plans = [(contender.plan(contender.seconds)) for contender in contenders]
-    known = [plan.proposal.bound or 0.0 for plan in plans if plan.lower_bound is not None]
-    rows = [_row(plan, max(known, default=None)) for plan in plans]
-    for easy in yardsticks(problem):
-        figures = easy.rmse, easy.max
-        rows.append(Comparison(easy.name, *figures, achieved=easy.achieved, errors="simulated"))
-    limits = Limits.of(problem)
-    rows = [replace(row, limits=limits) for row in rows]
-    rows.sort(key=lambda row: row.achieved or 0.0)
-    refused = [Comparison(name, refusal=reason) for name, reason in reasons.items() if reason]
-    return rows + refused
-
-
-def _least(problem: CentralProblem, entry: CentralMechanism) -> Contender:
-    """What a mechanism proposes, for all cells or for every group by itself."""
-    own = _propose(problem, entry)
-    return min([own, *_by_groups(problem, entry)], key=lambda contender: contender.cost)
-
-
-def _row(plan: CentralPlan, unit_bound: float | None) -> Comparison:
-    """A plan against the highest bound that any of them proved, for the noise of this one."""
-    unit = plan.method.unit_noise
-    bound = None if unit_bound is None or unit is None else unit_bound * unit
-    error = plan.accuracy.error
-    return Comparison(
-        plan.mechanism,
-        rmse=mean_error(error, 2),
-        max=float(error.max()),
-        lower_bound=bound,
-        ratio=certified_ratio(plan.achieved, bound),
-        seconds=plan.seconds,
-        achieved=plan.achieved,
-        errors=plan.accuracy.kind,
-        bounds=plan.bounds,
-        worst_rmse=plan.accuracy.worst_rmse,
-    )
-
-
-def central_problem(
-    workload: Workload,
-    privacy: Privacy,
-    norm: float,
-    domain: Domain | None = None,
-    given: Given | None = None,
-) -> CentralProblem:
-    """The workload with its attributes, as mechanisms see it."""
-    domain = workload.domain if isinstance(workload, Questions) else domain
-    sizes = _sizes(workload, domain)
-    rows = RowBounds.of(domain, sizes).rows
-    own, promise = row_budget(privacy, Contribution(rows)), None if rows == 1 else privacy
-    problem = CentralProblem(workload, sizes, own, norm, domain, promise, given)
-    check_magnitudes(workload)
-    if problem.structure.zero:
-        raise InvalidParameter(
-            "workload", workload.brief(), "is zero everywhere", "ask for something"
-        )
-    counts = not isinstance(workload, Questions) or workload.measures == (COUNT,)
-    if counts and privacy.neighbours == "replace-one" and problem.structure.only_totals:
-        raise InvalidParameter(
-            "workload",
-            workload.brief(),
-            "asks only for the number of people, which replace-one neighbours make public",
-            "publish it as it is, or plan with neighbours='add-remove' to protect it",
-        )
-    return problem
-
-
 def _named(mechanism: str | CentralMechanism) -> str:
     """The name, where only mechanisms of the registry will do."""
     if isinstance(mechanism, str):
@@ -396,20 +383,6 @@ def _known(mechanism: str | CentralMechanism) -> CentralMechanism:
     if mechanism not in CENTRAL:
         raise unknown_name("mechanism", mechanism, "is not a central mechanism", ["auto", *CENTRAL])
     return CENTRAL[mechanism]
-
-
-def _sizes(workload: Workload, domain: Domain | None) -> tuple[int, ...]:
-    if domain is not None:
-        domain.require_reviewed()
-        if workload.size != domain.size:
-            raise InvalidParameter(
-                "workload",
-                workload.brief(),
-                f"has {workload.size} cells where the domain has {domain.size}",
-                "match the workload's size to the domain",
-            )
-        return domain.shape
-    return workload.structure.sizes
 
 
 def error_norm(error: str | float) -> float:

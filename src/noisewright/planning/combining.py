@@ -63,6 +63,7 @@ def combine(first: Release, second: Release, queries: Further | None = None) -> 
         mechanism=f"{mine.mechanism} and {theirs.mechanism}",
         proposal=Proposal(method, None, None, "none", COMBINED, mine.privacy.neighbours),
         seconds=0.0,
+        asked=None,
         known_accuracy=None,
     )
     measurement = Measurement(parts=(first.measurement, second.measurement))

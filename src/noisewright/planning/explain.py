@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
@@ -11,15 +11,10 @@ import numpy.typing as npt
 from noisewright.central.mechanism import Given
 from noisewright.central.problem import CentralMechanism
 from noisewright.domain import Domain
-from noisewright.planning.central import CentralPlan, check_answerable
-from noisewright.planning.choice import (
-    Ranking,
-    central_problem,
-    own_ranking,
-    plan_central,
-    ranked,
-)
+from noisewright.planning.central import CentralPlan
+from noisewright.planning.choice import Ranking, planned
 from noisewright.planning.counting import Counter
+from noisewright.planning.problems import Composition, central_problems
 from noisewright.privacy.budget import Privacy
 from noisewright.solution import quotient
 from noisewright.workload import Workload
@@ -29,16 +24,20 @@ from noisewright.workload.spec import Questions
 
 @dataclass(frozen=True)
 class Reason:
-    """One mechanism: the error it would reach and how often that is the plan's, or why neither."""
+    """One mechanism: the error it would reach and how often that is the plan's, or why neither.
+
+    `spends` is what it would cost in each currency, as `CentralPlan.spends`.
+    """
 
     mechanism: str
     achieved: float | None
     times: float | None
     reason: str
+    spends: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures, ready for JSON."""
-        return vars(self).copy()
+        return {**vars(self), "spends": dict(self.spends)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +58,13 @@ def explain_central(
     counter: Counter | None = None,
     strategy: npt.ArrayLike | None = None,
     given: Given | None = None,
+    composition: Composition = "one",
 ) -> Explanation:
     """The plan that the same arguments give, with its reasons; nothing is planned twice."""
+    problems = central_problems(workload, privacy, norm, domain, given, composition)
+    plan, ranking = planned(problems, mechanism, strategy, counter)
     if isinstance(workload, Questions) and workload.measures != (COUNT,):
-        plan = plan_central(workload, privacy, norm, mechanism, domain, counter, strategy, given)
         return Explanation(plan, "counts and sums are each planned by their best mechanism", ())
-    began = time.perf_counter()
-    problem = central_problem(workload, privacy, norm, domain, given)
-    ranking = ranked(problem, mechanism) if strategy is None else own_ranking(problem, strategy)
-    plan = check_answerable(ranking.best.plan(time.perf_counter() - began, counter))
     return Explanation(plan, _why(ranking, mechanism, strategy is not None), _others(ranking))
 
 
@@ -82,21 +79,36 @@ def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
     least = "the first that was asked" if tried == 1 else f"the least error of {tried} planned"
     if proposal.value is not None and proposal.bound:
         least += f", {100 * (proposal.value / proposal.bound - 1):.2g} % above the lower bound"
-    return least
+    return least + _currencies(ranking)
+
+
+def _currencies(ranking: Ranking) -> str:
+    """What the plan costs where ρ adds up, beside the best that costs less there."""
+    best = ranking.best
+    if best.problem.asked is None:
+        return ""
+    own = best.plan(0.0).spends.get("rho")
+    others = [c for c in ranking.contenders if c.problem.asked is None]
+    if own is None or not others:
+        return ""
+    other = min(others, key=lambda contender: contender.cost)
+    rho = other.plan(0.0).spends["rho"]
+    return f"; where ρ adds up it costs {own:.4g}, {other.name} {rho:.4g} (composition: many)"
 
 
 def _others(ranking: Ranking) -> tuple[Reason, ...]:
     """Runners-up by their errors, then those that were not planned."""
     best = ranking.best
     least = best.achieved
-    planned = []
+    reached = []
     for contender in sorted(ranking.contenders, key=lambda c: c.achieved):
         if contender.name == best.name:
             continue
         error = contender.achieved
         apart = "" if contender.proposal.mechanism.agrees else "; its tables need not agree"
         than = "more" if error > least else "less"
-        ratio = quotient(error, least)
-        planned.append(Reason(contender.name, error, ratio, f"{than} error{apart}"))
+        told = f"{than} error{apart}"
+        spends = contender.plan(0.0).spends
+        reached.append(Reason(contender.name, error, quotient(error, least), told, spends))
     left = [Reason(name, None, None, reason) for name, reason in ranking.left_out.items()]
-    return (*planned, *left)
+    return (*reached, *left)

@@ -126,11 +126,16 @@ class OpenPlan(Shown):
         return Domain.from_dict({**self.schema, "attributes": attributes})
 
     def over(self, values: Mapping[str, Sequence[str]]) -> CentralPlan:
-        """The plan of the tables where these values were told."""
+        """The plan of the tables where these values were told.
+
+        Its noise is Gaussian, as is reserved for it before any value is told.
+        """
         domain = self.domain(values)
         asked = questions(self.queries, domain)
         norm = error_norm(self.error)
-        return plan_central(asked, self.rest, norm, "auto", domain, self.counter)
+        return plan_central(
+            asked, self.rest, norm, "auto", domain, self.counter, composition="many"
+        )
 
     def told(self, tables: CentralPlan, values: Mapping[str, Sequence[str]]) -> OpenTables:
         """A plan of tables as that of the values told; refused where it is of others."""

@@ -19,6 +19,7 @@ from noisewright.domain import Domain
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import Contender, best_contender, plan_central
 from noisewright.planning.counting import Counter
+from noisewright.planning.problems import Composition
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.calibration import least_error_shares, splittable
 from noisewright.workload import Workload
@@ -47,6 +48,7 @@ def by_measures(problem: CentralProblem, questions: Questions, mechanism: str) -
 def _of_measure(
     problem: CentralProblem, questions: Questions, measure: Measure, mechanism: str
 ) -> Contender:
+    problem = replace(problem, asked=None)  # a part keeps no promise of its own
     if measure == COUNT and not (
         problem.privacy.neighbours == "replace-one" and problem.structure.only_totals
     ):
@@ -105,6 +107,7 @@ def plan_sums(
     unit: float = 1.0,
     missing: Missing = "left-out",
     counter: Counter | None = None,
+    composition: Composition = "one",
 ) -> CentralPlan:
     """Plan counts, sums and means of the numeric attribute `value` for tables of groups.
 
@@ -121,4 +124,4 @@ def plan_sums(
             {kind: value, "by": groups, "unit": float(unit), **said} for kind in ("sum", "mean")
         ]
     questions = Workload.from_spec({"queries": queries}, domain)
-    return plan_central(questions, privacy, domain=domain, counter=counter)
+    return plan_central(questions, privacy, domain=domain, counter=counter, composition=composition)

@@ -19,11 +19,12 @@ from typing import Literal
 import numpy as np
 
 from noisewright.domain import Domain
-from noisewright.errors import InvalidParameter
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.planning.central import CentralPlan
-from noisewright.planning.choice import plan_central
+from noisewright.planning.choice import candidates, fitting, planned, too_far
 from noisewright.planning.counting import Counter
 from noisewright.planning.plan import table_number
+from noisewright.planning.problems import Composition, central_problems
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import Stack, Weighted, Workload
 from noisewright.workload.spec import Questions
@@ -91,7 +92,8 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
     """The smallest budget of the plan's own kind (its δ and neighbours kept) for all targets."""
     if not targets:
         raise InvalidParameter("target", None, "must be given", "name an error to stay below")
-    name: BudgetName = "rho" if plan.privacy.rho is not None else "epsilon"
+    stated = plan.stated
+    name: BudgetName = "rho" if stated.rho is not None else "epsilon"
 
     def excess(logarithm: float) -> tuple[float, Target]:
         """How far the worst target is missed, as a logarithm, and which it is."""
@@ -99,7 +101,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
         misses = [(np.log(_error(candidate, t) / t.limit), t) for t in targets]
         return max(misses, key=lambda pair: pair[0])
 
-    start = plan.privacy.rho if name == "rho" else plan.privacy.epsilon
+    start = stated.rho if name == "rho" else stated.epsilon
     assert start is not None
     # Outwards from the plan's own budget: far ends of the scale need noise beyond any grid.
     low = high = float(np.log(start))
@@ -130,7 +132,7 @@ def fit_budget(plan: CentralPlan, targets: Sequence[Target]) -> Fit:
 
 def with_budget(plan: CentralPlan, name: BudgetName, value: float) -> CentralPlan:
     """The same plan under another budget of the same kind."""
-    old = plan.privacy
+    old = plan.stated
     budget = {"epsilon": None, "rho": None, name: value}
     return plan.at(Privacy(delta=old.delta, neighbours=old.neighbours, **budget))
 
@@ -182,6 +184,75 @@ def _solve(function: Callable[[float], float], low: float, high: float) -> float
     return point
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is to be kept, by plans of one kind of noise: that for the promise, or for pure ε."""
+
+    targets: Sequence[Target]
+    norm: float
+    mechanism: str
+    domain: Domain | None
+    counter: Counter | None
+    pure: bool
+
+    def plan(self, workload: Workload, budget: Privacy, norm: float) -> CentralPlan:
+        """The best plan under this noise."""
+        problems = central_problems(workload, budget, norm, self.domain)
+        own = problems[-1:] if self.pure else problems[:1]
+        return planned(own, self.mechanism, counter=self.counter)[0]
+
+    def fit(self, workload: Workload, privacy: Privacy) -> Fit:
+        """The smallest budget of the kind of `privacy`."""
+
+        def plain(budget: Privacy) -> CentralPlan:
+            return self.plan(workload, budget, self.norm)
+
+        fit = _fit(plain, self.targets, privacy)
+        largest = any(target.measure == "max" for target in self.targets)
+        if self.norm != 2 or self.mechanism != "auto":
+            return fit
+        if not fit.plan.counts_only:
+            return self._balanced(fit)
+        if not largest:
+            return fit
+        other = _fit(lambda b: self._weighed(plain(b)), self.targets, fit.plan.stated)
+        return other if _spent(other) < _spent(fit) else fit
+
+    def _balanced(self, fit: Fit) -> Fit:
+        """Questions of several kinds weighed anew: what is well within its limit matters less.
+
+        Questions without a target keep their weight. The fit with the smallest budget is kept.
+        """
+        best = fit
+        for _ in range(_ROUNDS if len(self.targets) > 1 else 0):
+            asked = best.plan.workload
+            assert isinstance(asked, Questions)
+            weighed = asked.weighed(_misses(best.plan, self.targets))
+
+            def plain(budget: Privacy, weighed: Questions = weighed) -> CentralPlan:
+                return self.plan(weighed, budget, 2.0)
+
+            fit = _fit(plain, self.targets, best.plan.stated)
+            if _spent(fit) >= _spent(best):
+                break
+            best = fit
+        return best
+
+    def _weighed(self, plan: CentralPlan) -> CentralPlan:
+        """The same questions by a strategy for the largest error in units of the limits."""
+        asked = _in_units_of_limits(plan, self.targets)
+        weighed = self.plan(asked, plan.stated, float("inf"))
+        own = replace(
+            weighed.proposal,
+            value=None,
+            bound=plan.proposal.bound,
+            certificate=plan.proposal.certificate,
+            status="tables weighed by their targets",
+        )
+        result = replace(plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None)
+        return replace(result, proposal=replace(own, value=result.unit_error))
+
+
 def plan_for_targets(
     workload: Workload,
     targets: Sequence[Target],
@@ -190,46 +261,43 @@ def plan_for_targets(
     mechanism: str,
     domain: Domain | None,
     counter: Counter | None = None,
+    composition: Composition = "one",
 ) -> Fit:
-    """The plan that meets all targets with the smallest budget of the kind of `privacy`."""
+    """The plan that meets all targets with the smallest budget of the kind of `privacy`.
 
-    def plain(budget: Privacy) -> CentralPlan:
-        return plan_central(workload, budget, norm, mechanism, domain, counter)
-
-    fit = _fit(plain, targets, privacy)
-    largest = any(target.measure == "max" for target in targets)
-    if norm != 2 or mechanism != "auto":
-        return fit
-    if not fit.plan.counts_only:
-        return _balanced(fit, targets)
-    if not largest:
-        return fit
-    other = _fit(lambda budget: _weighed(plain(budget), targets), targets, fit.plan.privacy)
-    return other if _spent(other) < _spent(fit) else fit
-
-
-def _balanced(fit: Fit, targets: Sequence[Target]) -> Fit:
-    """Questions of several kinds weighed anew: what is well within its limit matters less.
-
-    Questions without a target keep their weight. The fit with the smallest budget is kept.
+    Under (ε, δ) noise for pure ε, which keeps it, is fitted besides, and the smaller ε is taken.
     """
-    best = fit
-    for _ in range(_ROUNDS if len(targets) > 1 else 0):
-        asked = best.plan.workload
-        assert isinstance(asked, Questions)
-        weighed = asked.weighed(_misses(best.plan, targets))
-        old = best.plan
+    problems = central_problems(workload, privacy, norm, domain, None, composition)
+    fits: list[Fit] = []
+    for problem in fitting(problems, mechanism):
+        pure = problem.asked is not None
+        if fits and _beyond(workload, targets, fits[0].plan.stated, domain, mechanism):
+            continue
+        asked = _Asked(targets, norm, mechanism, domain, counter, pure)
+        try:
+            fits.append(asked.fit(workload, privacy))
+        except (InvalidParameter, OutOfReach, TooLarge):
+            if not fits:  # else other noise meets the targets
+                raise
+    return min(fits, key=_spent)
 
-        def planned(
-            budget: Privacy, asked: Questions = weighed, old: CentralPlan = old
-        ) -> CentralPlan:
-            return plan_central(asked, budget, domain=old.domain, counter=old.counter)
 
-        fit = _fit(planned, targets, old.privacy)
-        if _spent(fit) >= _spent(best):
-            break
-        best = fit
-    return best
+def _beyond(
+    workload: Workload,
+    targets: Sequence[Target],
+    privacy: Privacy,
+    domain: Domain | None,
+    mechanism: str,
+) -> bool:
+    """Whether no plan for pure ε is known to meet the targets with this ε, at no search.
+
+    The largest error of all answers is at least their root mean square.
+    """
+    limit = min((target.limit for target in targets if target.table is None), default=np.inf)
+    if isinstance(workload, Questions) and {s.weight for s in workload.statistics} != {1.0}:
+        return False
+    pure = central_problems(workload, privacy, 2.0, domain)[-1]
+    return all(too_far(entry, pure, limit) is not None for entry in candidates(pure, mechanism))
 
 
 def _misses(plan: CentralPlan, targets: Sequence[Target]) -> list[float]:
@@ -252,29 +320,13 @@ def _fit(
         if not fit.limited:
             break
         name: BudgetName = "rho" if privacy.rho is not None else "epsilon"
-        privacy = with_budget(plan, name, _spent(fit) * _COARSER).privacy
+        privacy = with_budget(plan, name, _spent(fit) * _COARSER).stated
     return fit
 
 
 def _spent(fit: Fit) -> float:
-    privacy = fit.plan.privacy
-    return float(privacy.rho if privacy.rho is not None else privacy.epsilon or 0.0)
-
-
-def _weighed(plan: CentralPlan, targets: Sequence[Target]) -> CentralPlan:
-    """The same questions answered by a strategy for the largest error in units of the limits."""
-    weighed = plan_central(
-        _in_units_of_limits(plan, targets), plan.privacy, float("inf"), "auto", plan.domain
-    )
-    own = replace(
-        weighed.proposal,
-        value=None,
-        bound=plan.proposal.bound,
-        certificate=plan.proposal.certificate,
-        status="tables weighed by their targets",
-    )
-    result = replace(plan, mechanism=weighed.mechanism, proposal=own, known_accuracy=None)
-    return replace(result, proposal=replace(own, value=result.unit_error))
+    stated = fit.plan.stated
+    return float(stated.rho if stated.rho is not None else stated.epsilon or 0.0)
 
 
 def _in_units_of_limits(plan: CentralPlan, targets: Sequence[Target]) -> Workload:

@@ -15,14 +15,15 @@ import numpy as np
 from noisewright.central.mechanism import Counts
 from noisewright.display import Shown
 from noisewright.domain import Domain, Unit
-from noisewright.errors import InvalidParameter, refuse_given
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, refuse_given
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.choice import error_norm, plan_central
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.planning.plan import Forecast, Plan
+from noisewright.planning.problems import Composition, check_composition
 from noisewright.planning.release import Release
 from noisewright.planning.spending import Again, Cost, LedgerLike, Reservation, purse_of
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.budget import Privacy, pure_promise
 from noisewright.privacy.calibration import least_error_shares, split, splittable
 from noisewright.privacy.composition import composed_epsilon
 from noisewright.privacy.rounding import probability
@@ -159,38 +160,66 @@ def plan_together(
     error: str | float = "rmse",
     domain: Domain | None = None,
     counter: Counter | None = None,
+    composition: Composition = "one",
 ) -> Together:
     """Plan several releases about the same people, each with its share of one budget.
 
     Without `shares`, they are chosen to make the total squared error least, each release's errors
-    counting `importance` times (once, by default).
+    counting `importance` times (once, by default). Under (ε, δ) all have Gaussian noise, whose ρ
+    adds up, or all share pure ε, whichever errs less; with `composition="many"` the former.
     """
+    check_composition(composition, privacy)
     if not queries:
         raise InvalidParameter("queries", [], "must not be empty", "ask something")
-    whole, norm = splittable(privacy), error_norm(error)
-    alone = [
-        plan_central(workload(query), whole, norm, domain=domain, counter=counter)
-        for query in queries
-    ]
     if shares is not None:
         given = {"importance": importance is not None and list(importance)}
         refuse_given(given, "does not go with shares, which say who gets how much", "give one")
-    weights = _positive("importance", importance or [1.0] * len(alone), len(alone))
-    if shares is None:
-        top = max(weights)
-        costs = [
-            float((weight / top) ** 2 * plan.accuracy.variance.sum())
-            for weight, plan in zip(weights, alone, strict=True)
-        ]
-        portions = least_error_shares(costs, privacy)
-    else:
-        portions = tuple(_positive("shares", shares, len(alone)))
-        if sum(portions) > 1 + 1e-9:
-            raise InvalidParameter("shares", list(shares), "must not add up to more than one")
-    left = max(0.0, 1.0 - sum(portions))
-    budgets = split(whole, [*portions, *([left] if left > 1e-9 else [])])
-    plans = tuple(plan.at(budget) for plan, budget in zip(alone, budgets, strict=False))
-    return Together(privacy, plans, portions)
+    asked, norm = [workload(query) for query in queries], error_norm(error)
+    weights = _positive("importance", importance or [1.0] * len(asked), len(asked))
+
+    def made(budget: Privacy) -> tuple[float, Together]:
+        whole = splittable(budget)
+        alone = [plan_central(one, whole, norm, domain=domain, counter=counter) for one in asked]
+        portions = _portions(alone, weights, budget) if shares is None else _given(shares, alone)
+        left = max(0.0, 1.0 - sum(portions))
+        budgets = split(whole, [*portions, *([left] if left > 1e-9 else [])])
+        plans = tuple(plan.at(own) for plan, own in zip(alone, budgets, strict=False))
+        return sum(_costs(plans, weights)), Together(budget, plans, portions)
+
+    cost, best = made(privacy)
+    pure = None if composition == "many" else pure_promise(privacy)
+    # ε is dearer to share than ρ: where it pays for no plan alone, it does not for all together.
+    alone = (plan_central(one, privacy, norm, domain=domain) for one in asked)
+    if pure is None or all(plan.asked is None for plan in alone):
+        return best
+    try:
+        other_cost, other = made(pure)
+    except (InvalidParameter, OutOfReach, TooLarge):  # of a plan that has Gaussian noise alone
+        return best
+    return other if other_cost < cost else best
+
+
+def _portions(
+    alone: Sequence[CentralPlan], weights: Sequence[float], privacy: Privacy
+) -> tuple[float, ...]:
+    """The shares that make the total squared error least."""
+    return least_error_shares(_costs(alone, weights), privacy)
+
+
+def _costs(plans: Sequence[CentralPlan], weights: Sequence[float]) -> list[float]:
+    """The squared errors of every plan, in units of the largest weight."""
+    top = max(weights)
+    return [
+        float((weight / top) ** 2 * plan.accuracy.variance.sum())
+        for weight, plan in zip(weights, plans, strict=True)
+    ]
+
+
+def _given(shares: Sequence[float], alone: Sequence[CentralPlan]) -> tuple[float, ...]:
+    portions = tuple(_positive("shares", shares, len(alone)))
+    if sum(portions) > 1 + 1e-9:
+        raise InvalidParameter("shares", list(shares), "must not add up to more than one")
+    return portions
 
 
 def total_spend(plans: Sequence[Plan]) -> Spend:

@@ -117,3 +117,10 @@ class Privacy:
         if kind not in (None, privacy.kind):
             raise InvalidParameter("kind", kind, f"contradicts the numbers ({privacy.kind})")
         return privacy
+
+
+def pure_promise(privacy: Privacy) -> Privacy | None:
+    """The pure promise of the same ε, which keeps (ε, δ) whatever δ is; None for other kinds."""
+    if privacy.kind != "approximate":
+        return None
+    return Privacy(epsilon=privacy.epsilon, neighbours=privacy.neighbours)

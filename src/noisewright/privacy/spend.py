@@ -126,6 +126,22 @@ class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         epsilon = sum_above([*self._approximate, min(self._conversions(allowed))])
         return Privacy(epsilon=max(epsilon, 2.0**-1022), delta=delta, neighbours=self.neighbours)
 
+    def currencies(self, delta: float | None = None) -> dict[str, float]:
+        """The same loss in every currency in which budgets are counted, each rounded up.
+
+        `epsilon` comes with its `delta`, zero where all of it is pure, and `rho` is what zCDP adds
+        up. A currency in which it has no known price is left out.
+        """
+        if not self.losses:
+            return {}
+        told: dict[str, float] = {}
+        if not self.mu:
+            plain = self._unconverted()
+            told = {"epsilon": plain.epsilon or 0.0, "delta": plain.delta or 0.0}
+        elif delta is not None:
+            told = {"epsilon": self.promise(delta).epsilon or 0.0, "delta": delta}
+        return told if self._deltas else {**told, "rho": self._rho}
+
     def _conversions(self, delta: float) -> Iterator[float]:
         """Values of ε at δ for everything but approximate promises, each valid by itself."""
         if not self.mu:

@@ -28,6 +28,7 @@ from noisewright.report.words import (
     byline,
     compared,
     counted,
+    kept_sentence,
     limits,
     local_limits,
     promise_sentence,
@@ -87,6 +88,7 @@ def _lead(release: Release, truth: FloatArray | None) -> str:
         f"{tables_in_words(release.tables, release.plan)}. "
         "All are protected by one promise: "
         f"{promise_sentence(release.plan.privacy.neighbours)}."
+        f"{kept_sentence(release.plan)}"
     )
     if truth is not None:
         text += (

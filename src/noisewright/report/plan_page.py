@@ -20,6 +20,7 @@ from noisewright.report.words import (
     byline,
     compared,
     facts,
+    kept_sentence,
     limits,
     local_limits,
     promise_sentence,
@@ -52,7 +53,8 @@ def plan_page(
         "plan.html",
         title=title or words.title,
         byline=byline({}),
-        lead=f"{words.asked} Nothing was spent yet. Once released, {promised}.",
+        lead=f"{words.asked} Nothing was spent yet. Once released, {promised}."
+        + kept_sentence(plan),
         tiles=[promise_tile(plan.privacy), *words.tiles],
         person=Person.of(plan.spend, plan.privacy, known.get("person", unit), local=local),
         limits=_limits(plan, known),

@@ -79,6 +79,18 @@ def promise_sentence(neighbours: str) -> str:
     )
 
 
+def kept_sentence(plan: object) -> str:
+    """What was asked for, where a plan keeps more than that; empty otherwise."""
+    if not isinstance(plan, CentralPlan) or plan.asked is None:
+        return ""
+    asked = promise_tile(plan.asked).value
+    told = f" Asked for was {asked}: the noise is for that ε alone, and keeps it without any δ."
+    if "rho" in plan.spends:
+        rho = _equals("ρ", figure(plan.spends["rho"]))
+        told += f" Where releases add up in ρ it counts {rho}."
+    return told
+
+
 @dataclass(frozen=True)
 class Person:
     """What a promise means for one person: sentences, and the chance of the best guess."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import sqrt
 
 from noisewright.central.baselines import counted_cells, refuses_cells, valued
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.products import as_one_axis, largest_factor, refuses_dense
 from noisewright.central.laplace.laplace_replaced import MOST_CELLS, replaced_laplace
-from noisewright.central.laplace.laplace_tables import laplace_tables
+from noisewright.central.laplace.laplace_tables import laplace_tables, least_of_tables
 from noisewright.central.laplace.weighted_products import laplace_product
 from noisewright.central.problem import (
     Candidate,
@@ -18,6 +19,7 @@ from noisewright.central.problem import (
     refuses_laplace,
 )
 from noisewright.norm.factorization import without_offsets
+from noisewright.privacy.least_noise import least_second_moment
 from noisewright.privacy.rounding import SCALE_LIMIT
 
 _SMALL_DOMAIN = 512  # cells up to which whole tables and a dense strategy are both tried
@@ -45,6 +47,22 @@ def _plan(problem: CentralProblem) -> Proposal:
     tightest = max(options, key=lambda option: option.bound or 0.0)
     best = replace(best, bound=tightest.bound, certificate=tightest.certificate)
     return best.proposal(problem)
+
+
+def _least(problem: CentralProblem) -> float:
+    """What no plan goes below where nothing but weights on whole tables is tried, or zero.
+
+    Noise on a grid in parts of a person is no less than on whole people, for whom it is the least.
+    """
+    if problem.single_product or not problem.by_tables or len(problem.sizes) < 2:
+        return 0.0
+    if problem.workload.size <= max(_SMALL_DOMAIN, MOST_CELLS):
+        return 0.0
+    return sqrt(least_second_moment(problem.privacy)) * problem.once(_least_of_tables)
+
+
+def _least_of_tables(problem: CentralProblem) -> float:
+    return least_of_tables(problem.terms, problem.sizes)
 
 
 def _options(problem: CentralProblem) -> list[Candidate]:
@@ -85,4 +103,5 @@ LAPLACE_STRATEGY = CentralMechanism(
     "pure privacy: cells, sums and whole tables with optimised weights",
     _refuses,
     _plan,
+    least=_least,
 )

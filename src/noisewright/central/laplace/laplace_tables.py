@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
+from math import comb, prod, sqrt
 
 import numpy as np
 
@@ -40,6 +40,7 @@ _NORMS = (8.0, 32.0)
 _ORDERS = (0, 1, 2)
 _RAISED = (0.03, 0.3)
 _LARGEST_NORM = 128.0  # stands for the maximum
+_ROUNDED = 1 - 1e-9  # far above what sums of many roots lose
 
 
 def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 2) -> Candidate:
@@ -59,6 +60,35 @@ def laplace_tables(terms: Sequence[Term], sizes: tuple[int, ...], norm: float = 
         L2_BOUND,
         f"{len(strategy.tables)} of {len(tables)} candidate tables measured",
     )
+
+
+def least_of_tables(terms: Sequence[Term], sizes: tuple[int, ...]) -> float:
+    """At most the root mean square error of any weights on any whole tables, per unit of noise.
+
+    Let tables S have weights θ_S that add up to one, and let c_T be what the interactions T of one
+    order add to the sum of squares, each c_T/P_T with P_T = Σ_S θ_S²/n_S∖T. As P_T is at most the
+    square of ℓ_T = Σ_S θ_S/√n_S∖T, Hölder's inequality gives Σ c_T/P_T >= (Σ c_T^⅓)³/(Σ ℓ_T)²; and
+    Σ_T ℓ_T is at most what the best single table of any number of attributes has.
+    """
+    family = compile_family(sizes, as_counts(terms) or [as_product(term, sizes) for term in terms])
+    costs = family.block_variances(TablesObjective(family, ()).added)
+    orders = np.array([len(block) for block in family.blocks])
+    roots = np.sqrt(np.sort([size for size in sizes if size > 1]))
+    best = 0.0
+    for order in range(1, int(orders.max(initial=0)) + 1):
+        own = np.cbrt(costs[orders == order])
+        best = max(best, float(own.sum()) ** 3 / _most_seen(roots, order, len(own)) ** 2)
+    return sqrt(best / family.queries) * _ROUNDED
+
+
+def _most_seen(roots: FloatArray, order: int, count: int) -> float:
+    """The largest Σ 1/√n_S∖T over T of one order within a table S, of `count` that are needed."""
+    cells, most = 1.0, 0.0
+    for more in range(len(roots) - order + 1):  # attributes of S beside those of one T
+        most = max(most, min(comb(order + more, order), count) / cells)
+        if more < len(roots):
+            cells *= float(roots[more])
+    return most
 
 
 def _best_weights(
@@ -194,7 +224,7 @@ class TablesObjective:
         return np.array(rows), np.array(columns), np.array(cells, dtype=np.float64)
 
     @cached_property
-    def _added(self) -> FloatArray:
+    def added(self) -> FloatArray:
         """What unit variance of an interaction adds to a term's queries: uniform references."""
         kinds = self.family.kinds
         totals = np.array([k.gram.sum() / k.gram.shape[0] ** 2 for k in kinds])
@@ -207,7 +237,7 @@ class TablesObjective:
 
     def _mean(self, variances: FloatArray) -> tuple[float, FloatArray]:
         """The mean over queries, and its derivative by the variance of every interaction."""
-        family, added = self.family, self._added
+        family, added = self.family, self.added
         sums = np.bincount(family.pair_term, added * variances[family.pair_block])
         means = sums / self._queries
         shares, queries = means / means.max(), self._queries / self._queries.sum()
