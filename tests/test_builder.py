@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import noisewright as nw
-from noisewright.errors import DomainError, InvalidParameter
+from noisewright.errors import BudgetExceeded, DomainError, InvalidParameter
 
 RNG = np.random.default_rng(3)
 N = 2000
@@ -105,3 +105,17 @@ def test_what_is_not_declared_is_refused_before_any_budget(call, words: str) -> 
 def test_a_table_about_which_nothing_is_known_has_no_plan() -> None:
     with pytest.raises(DomainError, match="nothing is declared"):
         nw.table(PEOPLE).count().plan(BUDGET)
+
+
+def test_what_a_ledger_pays_for_is_one_release_of_many(tmp_path) -> None:
+    """A budget of ε at δ takes Gaussian noise whole; noise for the same pure ε it would refuse."""
+    both = nw.Privacy(epsilon=1, delta=1e-9)
+    ledger = nw.Ledger(tmp_path / "budget.db")
+    ledger.create("people", both)
+    asked = nw.table(PEOPLE).count().by(sex=["F", "M"])
+    alone = asked.release(both)
+    paid = asked.release(both, ledger=ledger, dataset="people")
+    assert alone.plan.privacy == nw.Privacy(epsilon=1)
+    assert paid.plan.privacy == both
+    with pytest.raises(BudgetExceeded):
+        asked.release(both, ledger=ledger, dataset="people@2", composition="one")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from noisewright.central.problem import CentralMechanism
     from noisewright.planning.central import CentralPlan
     from noisewright.planning.counting import Source
+    from noisewright.planning.problems import Composition
     from noisewright.planning.release import Release
     from noisewright.planning.spending import Again, LedgerLike
 
@@ -203,6 +204,7 @@ class TableQuestions(Shown):
         strategy: npt.ArrayLike | None = None,
         people: int | None = None,
         public: Sequence[npt.ArrayLike] = (),
+        composition: Composition = "one",
     ) -> CentralPlan:
         """Plan the questions (choices as in `nw.plan`); no data is read and nothing is spent."""
         return api.plan(
@@ -213,6 +215,7 @@ class TableQuestions(Shown):
             strategy=strategy,
             people=people,
             public=public,
+            composition=composition,
         )
 
     def release(
@@ -222,9 +225,16 @@ class TableQuestions(Shown):
         ledger: LedgerLike | None = None,
         dataset: str | None = None,
         again: Again = "refuse",
+        composition: Composition | None = None,
     ) -> Release:
-        """Plan, and answer from the table; a ledger as in `plan.release`."""
-        plan = self.plan(privacy)
+        """Plan, and answer from the table; a ledger as in `plan.release`.
+
+        Taken from a ledger, a release is one of many unless `composition` says otherwise.
+        """
+        if composition is None:
+            adds_up = ledger is not None and privacy.kind == "approximate"
+            composition = "many" if adds_up else "one"
+        plan = self.plan(privacy, composition=composition)
         return plan.release(self.source, ledger=ledger, dataset=dataset, again=again)
 
     # --- declarations -----------------------------------------------------------------------------
