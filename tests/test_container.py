@@ -42,6 +42,7 @@ def test_equal_content_is_equal_bytes() -> None:
     first, second = container.encode(header, ARRAYS), container.encode(header, turned)
     assert container.decode(first, Pear)[0] == container.decode(second, Pear)[0]
     assert _digest_of(first) == _digest_of(second)
+    assert len({first, second, *(container.encode(header, ARRAYS) for _ in range(20))}) == 1
 
 
 def _digest_of(content: bytes) -> str:

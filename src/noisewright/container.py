@@ -25,6 +25,7 @@ Array = npt.NDArray[Any]
 
 FORMAT_VERSION = 2
 _FIELD, _DIGEST = "noisewright", "digest"
+_LENGTH = 8  # bytes that say how long the header of a safetensors file is, and its alignment
 _OLD_FIELDS = ("plan", "aggregate")  # headers of format version 1
 
 
@@ -74,8 +75,15 @@ def encode(header: Header, arrays: Mapping[str, Array] | None = None) -> bytes:
     # Contiguous, for the format stores raw memory; one array at least, for it refuses none.
     tensors = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
     tensors = tensors or {"": np.zeros(1, dtype=np.int8)}
-    encoded: bytes = save(tensors, metadata={_FIELD: text, _DIGEST: _digest(text, tensors)})
-    return encoded
+    return _ordered(save(tensors, metadata={_FIELD: text, _DIGEST: _digest(text, tensors)}))
+
+
+def _ordered(encoded: bytes) -> bytes:
+    """The same file, its header in order: the library that wrote it hashes names anew each time."""
+    end = _LENGTH + int.from_bytes(encoded[:_LENGTH], "little")
+    header = msgspec.json.encode(msgspec.json.decode(encoded[_LENGTH:end]), order="sorted")
+    header += b" " * (-len(header) % _LENGTH)
+    return len(header).to_bytes(_LENGTH, "little") + header + encoded[end:]
 
 
 @overload

@@ -81,7 +81,7 @@ _OPTIONS: tuple[Option, ...] = (
         help="Local: how hard to look for a better strategy and a better proof (normal unless"
         " told).",
     ),
-    click.option("--time-limit", type=float, help="Local: seconds to look for a better strategy."),
+    click.option("--time-limit", type=float, help="Local: seconds, then the best so far."),
     click.option("--seed", type=int, help="Local: seed of the search, which is public."),
     click.option("--target-ratio", type=float, help="Local: stop this close to the lower bound."),
     click.option(
@@ -168,6 +168,8 @@ def _why_local(plan: LocalPlan, document: dict[str, Any]) -> str:
 
 
 def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -> None:
+    from noisewright.planning.local_forecast import CUT_SHORT
+
     ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
     against = f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
     rows = [
@@ -197,6 +199,8 @@ def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -
         shuffled = document["shuffled"]
         text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (beside ε, not instead)"
         rows.append(("reports together, once shuffled", text))
+    if plan.cut_short:
+        rows.append(("the search was", CUT_SHORT))
     if output is not None:
         rows.append(("written to", output))
     print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))

@@ -19,6 +19,7 @@ from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.approximate.tails import MaxError
 from noisewright.local.fixedpoint import check_planned
 from noisewright.local.strategy import DENSE_SIZE, Strategy
+from noisewright.local.time_limit import TimeLimit
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
@@ -140,10 +141,17 @@ class LocalProblem:
     search: Search = field(default_factory=Search)
     goal: MaxError | None = None
     """A largest error to reach with the fewest people, in place of a small variance."""
+    limit: TimeLimit = field(default_factory=TimeLimit)
+    """The time that planning may take, and whether it was cut short."""
 
     @classmethod
     def of(
-        cls, workload: Workload, privacy: Privacy, search: Search, goal: MaxError | None = None
+        cls,
+        workload: Workload,
+        privacy: Privacy,
+        search: Search,
+        goal: MaxError | None = None,
+        limit: TimeLimit | None = None,
     ) -> LocalProblem:
         """The problem at a budget whose relation is not used: nobody can be absent from a report.
 
@@ -152,7 +160,9 @@ class LocalProblem:
         if privacy.epsilon is None:
             rule = "is not offered in the local model"
             raise InvalidParameter("rho", privacy.rho, rule, "give ε")
-        problem = cls(workload, check_planned(privacy.epsilon), privacy.delta, search, goal)
+        limit = limit or TimeLimit(search.time_limit)
+        epsilon = check_planned(privacy.epsilon)
+        problem = cls(workload, epsilon, privacy.delta, search, goal, limit)
 
         if problem.gram.mean_square() == 0:
             raise InvalidParameter(

@@ -60,7 +60,8 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
     certificate: Text
     status: Text
     neighbours: Text
-    seconds: Number
+    seconds: Number = 0.0
+    """Only read, from files of before: the same question makes the same file."""
     asked: dict[str, Any] | None = None
 
     @classmethod
@@ -82,7 +83,6 @@ class CentralFile(Kept, frozen=True, tag="central-plan"):
             certificate=proposal.certificate,
             status=proposal.status,
             neighbours=proposal.neighbours,
-            seconds=plan.seconds,
             asked=None if plan.asked is None else plan.asked.to_dict(),
         )
 

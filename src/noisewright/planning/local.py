@@ -71,6 +71,7 @@ class LocalPlan(Shown):
     otherwise. A `proof` that came with the plan counts for what it proves when checked.
     `goal` is a largest error that the plan was made for, and `targets` what is then answered in
     place of the queries: answers are biased by what lies between the two, which is said of them.
+    A plan was `cut_short` where a time limit or Ctrl-C ended its search: another run may differ.
     """
 
     workload: Workload
@@ -85,6 +86,7 @@ class LocalPlan(Shown):
     proof: Proof | None = None
     goal: MaxError | None = None
     targets: FloatArray | None = None
+    cut_short: bool = False
 
     def __post_init__(self) -> None:
         _ = self.privacy

@@ -44,11 +44,13 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
     domain: dict[str, Any] | None
     mechanism: Text
     strategy: dict[str, Any]
-    seconds: Number
     runners_up: list[RunnerUp]
     people: int | None
     alpha: float | None
     goal: StoredGoal | None = None
+    cut_short: bool = False
+    seconds: Number = 0.0
+    """Only read, from files of before: the same question makes the same file."""
 
     @classmethod
     def of(cls, plan: LocalPlan, arrays: dict[str, Array]) -> Self:
@@ -66,7 +68,6 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             domain=domain_beside(plan.workload, plan.domain),
             mechanism=plan.mechanism,
             strategy=settings,
-            seconds=plan.seconds,
             runners_up=[
                 RunnerUp(
                     row["mechanism"],
@@ -78,6 +79,7 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             people=plan.people,
             alpha=plan.alpha,
             goal=None if plan.goal is None else StoredGoal(plan.goal.error, plan.goal.beta),
+            cut_short=plan.cut_short,
         )
 
     def content(self, arrays: Arrays) -> LocalPlan:
@@ -100,6 +102,7 @@ class LocalFile(Kept, frozen=True, tag="local-plan"):
             alpha=None if self.alpha is None else check_alpha(self.alpha),
             proof=_proof_of(arrays, workload.size),
             goal=None if self.goal is None else MaxError(self.goal.error, self.goal.beta),
+            cut_short=self.cut_short,
             targets=stored(arrays, _TARGETS, np.float64, workload.shape)
             if _TARGETS in arrays
             else None,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from noisewright.local.analysis.local_accuracy import LocalAccuracy
     from noisewright.planning.local import LocalPlan
 
+CUT_SHORT = "cut short before its work was done: more time might better the plan"
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalForecast(Forecast):
@@ -34,6 +36,8 @@ class LocalForecast(Forecast):
     """The biased estimate with the least worst error, where it was asked for."""
     shrinking_ends: int | None = None
     """People from whom it errs no less than 0.99 times as much as the unbiased one."""
+    cut_short: bool = False
+    """Whether a time limit ended the search for the plan: more time might better it."""
 
     @property
     def shrunk_worst_rmse(self) -> float | None:
@@ -45,6 +49,8 @@ class LocalForecast(Forecast):
     def _facts(self) -> list[tuple[str, str]]:
         errors = {"rmse": self.rmse, "max": self.max, "worst rmse": self.worst_rmse}
         shown = [(name, f"{error:,.4g}") for name, error in errors.items()]
+        if self.cut_short:
+            shown.append(("search", CUT_SHORT))
         return [("answers", f"{len(self.std):,}"), ("people", f"{self.people:,}"), *shown]
 
     def summary(self) -> dict[str, Any]:
@@ -55,6 +61,8 @@ class LocalForecast(Forecast):
         if self.shrinkage is not None:
             told["shrunk_worst_rmse"] = self.shrunk_worst_rmse
             told["shrinking_ends"] = self.shrinking_ends
+        if self.cut_short:
+            told["cut_short"] = True
         return told
 
 
@@ -75,4 +83,5 @@ def local_forecast(plan: LocalPlan, accuracy: LocalAccuracy, shrink: bool) -> Lo
         max_error=None if plan.goal is None else count * plan.max_error(count),
         shrinkage=plan.shrinkage(count) if shrink else None,
         shrinking_ends=ends,
+        cut_short=plan.cut_short,
     )

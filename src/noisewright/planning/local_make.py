@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from math import inf
 from typing import Unpack
 
 import numpy.typing as npt
@@ -17,6 +15,7 @@ from noisewright.local.choose.options import Local, LocalOptions
 from noisewright.local.interruption import keeping_the_best
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress, Search
 from noisewright.local.own_chances import own_mechanism
+from noisewright.local.time_limit import TimeLimit
 from noisewright.planning.counting import Counter
 from noisewright.planning.local import LocalPlan
 from noisewright.planning.plan import plain_workload
@@ -42,12 +41,13 @@ def plan_local(
     that needs the fewest people for it. A `strategy` is one's own matrix of chances, a row per
     report and a column per value.
     `effort` ("low", "normal", "high"), `time_limit` in seconds, `seed` and `progress` steer the
-    search for an optimised strategy, which is public and the same for the same seed. With
+    search for an optimised strategy, which is public and the same for the same seed: efforts count
+    work, and a plan that a time limit cut short says so (`cut_short`). With
     `objective="average"`, a `prior` over cells or a `norm` of the queries' errors other than 2 that
     error is made small instead. Ctrl-C ends the search with the best plan and proof so far.
     """
-    began = time.perf_counter()
     settings = Local.of(options, local)
+    limit = TimeLimit(settings.time_limit)
     if strategy is not None:
         mechanism = own_mechanism(strategy)
     workload = workload if settings.prior is not None else narrowed(workload)
@@ -62,7 +62,7 @@ def plan_local(
     goal = settings.goal
     # The largest error is that of the answers themselves, whatever weights their tables have.
     asked = workload if goal is None else plain_workload(workload)
-    problem = LocalProblem.of(asked, privacy, settings, goal)
+    problem = LocalProblem.of(asked, privacy, settings, goal, limit)
     best, *others = candidates(problem, mechanism)
     if best.analysis is None:
         reasons = "; ".join(f"{c.mechanism}: {c.refusal}" for c in (best, *others))
@@ -73,7 +73,7 @@ def plan_local(
         domain=domain,
         mechanism=best.mechanism,
         strategy=best.analysis.strategy,
-        seconds=time.perf_counter() - began,
+        seconds=limit.seconds,
         runners_up=tuple(
             {
                 "mechanism": c.mechanism,
@@ -90,13 +90,14 @@ def plan_local(
         targets=best.targets,
     )
     if mechanism in ("auto", "optimised") and not settings.own_error:
-        plan = _with_proof(plan, settings, began)
+        plan = _with_proof(plan, settings, limit)
+    plan = replace(plan, seconds=limit.seconds, cut_short=limit.cut_short)
     if plan.epsilon > problem.epsilon or (plan.privacy.delta or 0.0) > (problem.delta or 0.0):
         raise NoisewrightError(f"the plan promises {plan.privacy.text()}, not {privacy.text()}")
     return plan
 
 
-def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
+def _with_proof(plan: LocalPlan, settings: Search, limit: TimeLimit) -> LocalPlan:
     """The plan, with the best proof found that it is near the least number of people.
 
     The strategy may get better by it. What an earlier search kept is as good as new: it counts for
@@ -106,21 +107,20 @@ def _with_proof(plan: LocalPlan, settings: Search, began: float) -> LocalPlan:
 
     def told(ratio: float) -> None:
         if settings.progress is not None:
-            settings.progress(Progress("proof", 0, ratio, time.perf_counter() - began))
+            settings.progress(Progress("proof", 0, ratio, limit.seconds))
 
     known = plan.certificate
     floor = 0.0 if known is None else known.variance
     kept = Kept.of(plan.workload, plan.epsilon, settings)
     strategy, proof = kept.load(plan.strategy, floor)
     if proof is None:
-        seconds = inf if settings.time_limit is None else settings.time_limit + began
-        left = seconds - time.perf_counter()
         effort, target = settings.effort, settings.target_ratio
-        strategy, proof = proven(plan.workload, strategy, floor, effort, target, left, told)
-        kept.save(strategy if strategy is not plan.strategy else None, proof)
+        strategy, proof = proven(plan.workload, strategy, floor, effort, target, limit, told)
+        if not limit.cut_short:
+            kept.save(strategy if strategy is not plan.strategy else None, proof)
     if strategy is not plan.strategy:
         plan = _fewer(plan, replace(plan, strategy=strategy, mechanism="optimised", targets=None))
-    return replace(plan, proof=proof, seconds=time.perf_counter() - began)
+    return replace(plan, proof=proof)
 
 
 def _fewer(plan: LocalPlan, other: LocalPlan) -> LocalPlan:

@@ -34,6 +34,7 @@ def local_summary(plan: LocalPlan) -> dict[str, Any]:
         "certified_lower_bound": floor or None,
         "certified_ratio": certified,
         "certificate": best and best.name,
+        "cut_short": plan.cut_short,
         "privacy": plan.privacy.to_dict(),
         "queries": plan.workload.queries,
         "size": plan.workload.size,

@@ -13,6 +13,7 @@ from noisewright.local.choose.cost import ALPHA
 from noisewright.planning.central import CentralPlan
 from noisewright.planning.covariance import CovariancePlan
 from noisewright.planning.local import LocalPlan
+from noisewright.planning.local_forecast import CUT_SHORT
 from noisewright.planning.open_values import OpenPlan
 from noisewright.planning.pairs import PairsPlan
 from noisewright.planning.plan import Errors, Plan, TableError
@@ -83,11 +84,12 @@ def _local(plan: LocalPlan) -> PlanWords:
     off = plain(100 * sqrt(plan.alpha or ALPHA), 3)
     goal = f"for shares that are ± {off} % points off (root mean square), whatever the data"
     tables, notes = _lines(_by_unit([plan])) if plan.people else ([], [])
+    search = f" The search for this plan was {CUT_SHORT}." if plan.cut_short else ""
     errors = {count: plan.forecast(count).worst_rmse / count for count in _CROWDS}
     return PlanWords(
         title="Plan of a survey",
         asked=f"Asked: {tables_in_words(plan.tables(), plan)}. Everybody's answer is randomised "
-        "before it is sent.",
+        f"before it is sent.{search}",
         tiles=[
             Tile("people needed", f"{plan.people_for():,}", goal),
             Tile("a report", f"{plan.format.length} bytes", "sent once by every person"),

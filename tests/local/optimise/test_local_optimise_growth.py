@@ -15,10 +15,11 @@ from noisewright.local.optimise.dense.growth import Growth, grow
 from noisewright.local.optimise.dense.mirror import Mirror
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior, worst_variance
 from noisewright.local.optimise.optimised import Control
+from noisewright.local.work import SECOND
 from noisewright.workload import workload
 from oracles.local_optimum import optimum
 
-BRIEF = Growth(up_to=1024, seconds=2.0)
+BRIEF = Growth(up_to=1024, work=2 * SECOND)
 
 
 def gram_of(text):
@@ -111,7 +112,7 @@ def test_growth_reaches_the_exact_optimum_on_few_cells(text, epsilon):
 def test_growth_keeps_the_budget_and_the_number_of_reports():
     gram, epsilon = gram_of("prefix:80"), 3.0
     objective = even(gram)
-    effort = replace(BRIEF, seconds=1.0, reports=400)
+    effort = replace(BRIEF, work=1 * SECOND, reports=400)
     start = some_design(objective, epsilon, 200)
     rng = np.random.default_rng(0)
     grown = grow(start, objective, effort, rng, Control(), worst_case=True)

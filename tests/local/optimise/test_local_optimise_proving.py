@@ -16,12 +16,13 @@ from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.proof_race import ProofRace
 from noisewright.local.optimise.proving import proven
 from noisewright.local.optimise.run import optimise
+from noisewright.local.work import SECOND
 from noisewright.planning import local_make
 from noisewright.privacy.budget import Privacy
 from noisewright.workload import workload
 
 ASKED, EPSILON = workload("prefix:4*prefix:4"), 4.0
-QUICK = Generation(rounds=6, up_to=64, seconds=3.0)
+QUICK = Generation(rounds=6, up_to=64, work=3 * SECOND)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,6 @@ place of the reports.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from noisewright.local.analysis.affine_bound import affine_bound, lists_reports
 from noisewright.local.strategy import IntArray, Strategy, check_dense
+from noisewright.local.time_limit import TimeLimit
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
@@ -107,7 +107,7 @@ def minimax_affine(
 
     `gram` is that of the queries up to a constant each: the number of people is public.
     """
-    began = time.perf_counter()
+    began = TimeLimit()
     check_dense(strategy.size)
     m, n = gram.dense(), strategy.size
     listed = lists_reports(strategy)
@@ -144,7 +144,7 @@ def minimax_affine(
         histogram=histogram,
         status=Status.CONVERGED if reached else Status.ITERATION_LIMIT,
         iterations=count,
-        seconds=time.perf_counter() - began,
+        seconds=began.seconds,
     )
 
 

@@ -18,9 +18,11 @@ import numpy as np
 
 from noisewright.local.bounds.cut_weights import Cuts, WeighedCuts
 from noisewright.local.bounds.folding import Folding
+from noisewright.local.work import eigenvectors, product, touched
 from noisewright.workload.base import FloatArray
 
 _RELAXATION = 1.6
+_STEPS, _PASSES = 3, 25  # with a matrix over cuts, and over all entries
 
 
 @dataclass(eq=False)
@@ -61,6 +63,13 @@ class CutBlock:
         other.squares, other.excess = self.squares.copy(), self.excess.copy()
         other.definite = self.definite.copy()
         return other
+
+    @property
+    def operations(self) -> float:
+        """Of a step: a spectrum, two products with all cuts, and passes over all entries."""
+        n, cuts = len(self.scale) + 1, len(self.cuts)
+        weighing = 2 * product(cuts, n, n) + _STEPS * product(cuts, cuts, 1)
+        return eigenvectors(n) + weighing + _PASSES * touched(n**2 + cuts * n)
 
     # --- the map from Φ and its adjoint -----------------------------------------------------------
 

@@ -10,13 +10,20 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.local.strategy import IntArray
+from noisewright.local.work import touched
 from noisewright.workload.base import FloatArray
 
 _STARTS = 2000
 _FILLED = (2.0, 3.0, 4.0, 6.0, 8.0)
 _LEAST_BREACH = 1e-3
 _LEAST_RISE = 1e-6
+_CHANGES, _PASSES = 6, 30  # of a vector in the mean, and over all its neighbours at each
 _SHIFT = 2.0  # a cut has a constant too
+
+
+def finding(cells: int) -> float:
+    """Operations of a search for cuts, about."""
+    return _CHANGES * _PASSES * touched(2 * _STARTS * cells)
 
 
 def violated(

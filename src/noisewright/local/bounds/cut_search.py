@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import expm1
 
 import numpy as np
 
 from noisewright.local.bounds.cut_block import CutBlock
-from noisewright.local.bounds.cut_finding import violated
+from noisewright.local.bounds.cut_finding import finding, violated
 from noisewright.local.bounds.cut_proof import CutProof
+from noisewright.local.bounds.cut_weights import weighing
 from noisewright.local.bounds.joint_problem import JointProblem, Reports, Start, split_phi
+from noisewright.local.work import Work
 from noisewright.workload.base import FloatArray
 
 _FIRST_PROOF, _LATER_PROOFS = 120, 60
@@ -30,6 +32,7 @@ class CutSearch:
     gram: FloatArray
     epsilon: float
     reports: Reports
+    work: Work = field(default_factory=Work)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(0)
@@ -52,9 +55,11 @@ class CutSearch:
             steps = _FIRST_PROOF + shown * _LATER_PROOFS
             for left in range(steps, 0, -1):
                 self.problem.step()
+                self.work.add(self.problem.operations)
                 at = self.problem.steps
                 if left > _UNCUT and at >= _FIRST_CUTS and at % _CUT_EVERY == 0:
                     self._cut()
+            self.work.add(_FINISHING * self.block.operations)
             proof, lacking = self._proof(room)
             room = max(room * _CLOSER, _LEAST_ROOM) if lacking < room else room / _CLOSER
             yield proof
@@ -65,11 +70,13 @@ class CutSearch:
         kept = np.flatnonzero(cuts.idle < _MOST_IDLE)
         kept = np.sort(kept[np.argsort(-cuts.weights[kept], kind="stable")[:_MOST_CUTS]])
         cuts = cuts.only(kept)
+        self.work.add(finding(len(self.gram)))
         vectors, offsets = violated(*self.block.moments, self.rng)
         known = {row.tobytes() for row in np.column_stack([cuts.vectors, cuts.offsets])}
         rows = np.column_stack([vectors, offsets])
         fresh = [i for i, row in enumerate(rows) if row.tobytes() not in known][:_FRESH]
         self.block.cut_by(cuts.joined(vectors[fresh], offsets[fresh]))
+        self.work.add(weighing(len(self.block.cuts), len(self.gram)))
 
     def _proof(self, room: float) -> tuple[CutProof, float]:
         """What the present Φ proves with dearer prices, once the multipliers have settled.

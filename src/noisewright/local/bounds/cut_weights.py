@@ -16,6 +16,7 @@ from typing import Self
 import numpy as np
 
 from noisewright.local.strategy import IntArray
+from noisewright.local.work import product, touched
 from noisewright.workload.base import FloatArray
 
 _STEPS, _FIRST_STEPS = 3, 30
@@ -133,6 +134,11 @@ class WeighedCuts:
             pulls = pulls + _SPLITTING * (free - u)
         self._steps = _STEPS
         self._weigh(u * self._unit, pulls / self._unit)
+
+
+def weighing(cuts: int, cells: int) -> float:
+    """Operations of a start with cuts: their products, and the inverse of those."""
+    return 4 * product(cuts, cells, cuts) + product(cuts, cuts, cuts) + 10 * touched(cuts**2)
 
 
 def _inverse(matrix: FloatArray, shift: float) -> FloatArray:

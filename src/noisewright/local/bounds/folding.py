@@ -32,6 +32,11 @@ class Folding:
         """No cell has a partner."""
         return cls(0, cells)
 
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """How many dimensions each of the subspaces has."""
+        return (self.pairs + self.alone, self.pairs) if self.pairs else (self.alone,)
+
     def halves(self, stack: FloatArray) -> tuple[FloatArray, ...]:
         """Invariant symmetric matrices (the last two axes) within each of the two subspaces."""
         h = self.pairs

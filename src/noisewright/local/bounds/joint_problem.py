@@ -16,12 +16,14 @@ import numpy as np
 
 from noisewright.local.bounds.folding import Folding
 from noisewright.local.strategy import BoolArray
+from noisewright.local.work import eigenvectors, product
 from noisewright.workload.base import FloatArray
 
 _NEGLIGIBLE = 1e-4  # share of the nuclear norm that directions left out of R may hold
 _STEADY = 15  # steps with Φ fixed, while the multipliers get their first values
 _BALANCE_EVERY, _BALANCE, _MANY_CELLS = 10, 1.5, 128
 _SOLVER_STEPS, _SOLVED = 12, 1e-4
+_OVERHEAD = 7e6  # of a round, besides its products: a quarter of a millisecond of small arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +118,10 @@ def split_phi(
 
 class Blocks(Protocol):
     """Conditions on Φ, their multipliers, and one step that improves these."""
+
+    @property
+    def operations(self) -> float:
+        """Of that step, about."""
 
     duals: FloatArray
     own: FloatArray
@@ -270,6 +276,14 @@ class JointProblem:
             part.own, part.own_duals = earlier.own, earlier.own_duals
         self.parts = parts
         return True
+
+    @property
+    def operations(self) -> float:
+        """What a round takes, about: eight products in each step for Φ, and two spectra."""
+        sides = self.blocks.folding.sides
+        products = 8 * _SOLVER_STEPS * sum(product(side, side, side) for side in sides)
+        spectra = (2 + (self.weight > 0)) * sum(map(eigenvectors, sides))
+        return self.blocks.operations + products + spectra + _OVERHEAD
 
     def step(self) -> None:
         """One round: blocks, Φ, multipliers."""

@@ -19,9 +19,11 @@ import numpy as np
 
 from noisewright.local.bounds.folding import Folding
 from noisewright.local.strategy import BoolArray, IntArray
+from noisewright.local.work import eigenvectors, product, touched
 from noisewright.workload.base import FloatArray
 
 _RELAXATION = 1.6
+_PASSES = 25  # over all entries of all sizes, in a step
 _SINGLE_FROM = (
     128  # cells: what a search needs of its multipliers are four digits, in half the time
 )
@@ -117,6 +119,13 @@ class SetBlocks:
         middle = columns.T @ phi @ columns
         inner = np.einsum("kij,jl,klm->im", self._shares, middle, self._shares)
         return np.asarray(even + side + side.T + columns @ inner @ columns.T)
+
+    @property
+    def operations(self) -> float:
+        """Of a step: a spectrum for every size, and passes over all entries."""
+        count, n = len(self.sizes), len(self.scale)
+        spectra = sum(eigenvectors(side) + product(side, side, side) for side in self.folding.sides)
+        return count * spectra + _PASSES * touched(count * n**2)
 
     # --- one step -------------------------------------------------------------------------------
 

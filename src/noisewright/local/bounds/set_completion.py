@@ -10,6 +10,7 @@ from noisewright.local.bounds.joint_problem import split_phi
 from noisewright.local.bounds.set_blocks import SetBlocks
 from noisewright.local.bounds.set_proof import LISTED, SetProof
 from noisewright.local.strategy import IntArray
+from noisewright.local.work import eigenvalues, product, touched
 from noisewright.workload.base import FloatArray
 
 _ROOM = 3e-4  # share by which prices rise, so that most sizes have room
@@ -17,6 +18,7 @@ _FINISHING, _LOOK_EVERY = 40, 5
 _ADDED_SIZES, _ADDING = 24, 3
 _HALVINGS = 40
 _BATCH = 2**20  # entries of matrices looked at together
+_PASSES = 20  # over the entries of a matrix, where one size is looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,13 @@ def completed(
     return SetProof(
         every, prior[back], factor[back], prices[back], kept.sizes, kept.tilts[:, back], packed
     )
+
+
+def completing(blocks: SetBlocks, cells: int) -> float:
+    """Operations of a proof that is completed, and of its check for every size, about."""
+    check = eigenvalues(cells) + product(cells, cells, cells) / 3 + _PASSES * touched(cells**2)
+    looks = sum(map(eigenvalues, blocks.folding.sides)) + _PASSES * touched(cells**2)
+    return _FINISHING * blocks.operations + cells * (check + _ADDING * looks)
 
 
 def _covering(

@@ -7,7 +7,7 @@ gives a good start. Whatever is found here is proved elsewhere (`set_proof.SetPr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import expm1, inf
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy as np
 from noisewright.local.bounds.folding import folding_of
 from noisewright.local.bounds.joint_problem import JointProblem, Reports, Roots, Start
 from noisewright.local.bounds.set_blocks import SetBlocks
-from noisewright.local.bounds.set_completion import completed
+from noisewright.local.bounds.set_completion import completed, completing
 from noisewright.local.bounds.set_proof import SetProof
+from noisewright.local.work import Work
 from noisewright.workload.base import FloatArray
 
 _MOST_SIZES, _LEAST_USED = 13, 5e-3
@@ -34,6 +35,7 @@ class SetSearch:
     gram: FloatArray
     epsilon: float
     reports: Reports
+    work: Work = field(default_factory=Work)
 
     def __post_init__(self) -> None:
         self.order, self.folding = folding_of(self.gram)
@@ -73,9 +75,11 @@ class SetSearch:
         for shown in range(rounds):
             for _ in range(_FIRST_PROOF + shown * _LATER_PROOFS):
                 self.problem.step()
+                self.work.add(self.problem.operations)
                 steps = self.problem.steps
                 if steps >= _FIRST_PRIOR and steps % _PRIOR_EVERY == 0:
                     self._follow()
+            self.work.add(completing(self.blocks, len(self.gram)))
             yield completed(self.problem.plain_phi, self.reports.prior, self.blocks, self.order)
 
     def _follow(self) -> None:

@@ -12,7 +12,6 @@ two numbers whose difference it is.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -37,7 +36,6 @@ MARGIN = 2.0**-40
 cells, is below a quarter of it."""
 
 _PRIOR_CELLS = 2048  # up to here stating the bound for one prior takes some seconds
-_PRIOR_SECONDS = 4.0
 _MERGED_FROM = 512  # cells beyond which a prior is looked for over runs of them
 _ORDERED_CELLS = 64
 _INTERVAL_CELLS = 1024  # from there to here cells as intervals prove more, in less time
@@ -184,10 +182,8 @@ def optimised_prior(workload: Workload, epsilon: float) -> tuple[LowerBound, Flo
 def _ascended(m: FloatArray, prior: FloatArray, epsilon: float) -> FloatArray:
     """Uphill from a distribution."""
     value, gradient = _prior_value(m, prior, epsilon)
-    step, began = 1.0, time.thread_time()  # a busy machine finds no less
+    step = 1.0
     for _ in range(_ASCENT_STEPS):
-        if time.thread_time() - began > _PRIOR_SECONDS:
-            break
         scale = max(float(np.abs(gradient - prior @ gradient).max()), np.finfo(float).tiny)
         trial = _moved(prior, step * (gradient - prior @ gradient) / scale)
         trial_value, trial_gradient = _prior_value(m, trial, epsilon)

@@ -7,7 +7,7 @@ begins with the sets of a strategy; what `triple_program` allows sets of some si
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import expm1
 
 import numpy as np
@@ -17,6 +17,7 @@ from noisewright.local.bounds.triple_program import Multipliers, Program, cube
 from noisewright.local.bounds.triple_proof import MOST_CELLS, TripleProof
 from noisewright.local.shares import best_shares
 from noisewright.local.strategy import BoolArray
+from noisewright.local.work import Work
 from noisewright.workload.base import FloatArray
 
 _LEAST_CELLS = 8
@@ -34,6 +35,7 @@ class TripleSearch:
     epsilon: float
     patterns: BoolArray
     """Sets that a strategy reports."""
+    work: Work = field(default_factory=Work)
 
     @classmethod
     def fits(cls, scheme: Scheme | None) -> bool:
@@ -128,6 +130,7 @@ class TripleSearch:
             self.programs[size] = Program(self.bits, size)
         n = self.scheme.cells
         told = self.programs[size].solved(spectrum @ self.waves / n)
+        self.work.add(told.operations)
         value = float(self._row(size, told.counts) @ (self.counts * spectrum))
         self.tightness[size] = value / self._limits(spectrum)[size]
         return told

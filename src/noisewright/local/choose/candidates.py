@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from math import inf
 from typing import Unpack
@@ -17,6 +16,7 @@ from noisewright.local.choose.options import Local, LocalOptions
 from noisewright.local.histogram.centred import check_cells
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.registry import MECHANISMS
+from noisewright.local.time_limit import TimeLimit
 from noisewright.privacy.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.spec import Questions
@@ -72,7 +72,7 @@ def candidates(problem: LocalProblem, mechanism: str | LocalMechanism = "auto") 
 
 
 def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = False) -> Candidate:
-    began = time.perf_counter()
+    began = TimeLimit()
     refusal = mechanism.refuses(problem, named)
     if refusal is None:
         try:
@@ -82,13 +82,13 @@ def _candidate(mechanism: LocalMechanism, problem: LocalProblem, named: bool = F
             if problem.goal is not None:
                 tails = strategy_tails(analysis.strategy, problem.workload, targets)
                 people = tails.people_for(problem.goal.error, problem.goal.beta)
-            seconds = time.perf_counter() - began
-            return Candidate(mechanism.name, seconds, analysis, targets=targets, people=people)
+            taken = began.seconds
+            return Candidate(mechanism.name, taken, analysis, targets=targets, people=people)
         except NoisewrightError as error:
             if mechanism.searches and isinstance(error, InvalidParameter):
                 raise  # settings that only a search reads are wrong: nobody else would say so
             refusal = str(error)
-    return Candidate(mechanism.name, time.perf_counter() - began, refusal=refusal)
+    return Candidate(mechanism.name, began.seconds, refusal=refusal)
 
 
 def _tell_if_better(

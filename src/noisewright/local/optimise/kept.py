@@ -29,7 +29,7 @@ from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 
 CACHE_VARIABLE = "NOISEWRIGHT_CACHE"
-_FORMAT = 4
+_FORMAT = 5
 
 RETURNED = {
     "optimised": ("matrix", "orbits", "coarse-fine", "randomized-response", "subset-selection"),

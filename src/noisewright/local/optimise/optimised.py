@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from noisewright.errors import TooLarge
-from noisewright.local.interruption import interrupted
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.strategy import LARGEST_VECTOR, Arrays, Strategy
+from noisewright.local.time_limit import TimeLimit
+from noisewright.local.work import Work
 from noisewright.solution import Solution
 from noisewright.workload.base import Array
 
@@ -28,34 +28,23 @@ class Control:
     """
 
     floor: float = 0.0
-    time_limit: float | None = None
+    limit: TimeLimit = field(default_factory=TimeLimit)
     target_ratio: float | None = None
     listener: Callable[[Progress], None] | None = None
     snapshot: Snapshot | None = None
     snapshot_every: float = 10.0
-    started: float = field(default_factory=time.perf_counter)
-    own_seconds: float | None = None
-    """A limit on this thread's own time, so that a busy machine finds no less."""
-    begun: float = field(default_factory=time.thread_time)
+    work: Work = field(default_factory=Work)
     iterations: int = 0
     saved: float = 0.0
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self.started
+        return self.limit.seconds
 
     @property
     def expired(self) -> bool:
-        """Whether the time is over, or somebody wants to see the best so far."""
-        late = self.time_limit is not None and self.seconds >= self.time_limit
-        spent = time.thread_time() - self.begun
-        tired = self.own_seconds is not None and spent >= self.own_seconds
-        return late or tired or interrupted()
-
-    @property
-    def remaining(self) -> float:
-        """Seconds left; infinite without a limit."""
-        return float("inf") if self.time_limit is None else self.time_limit - self.seconds
+        """Whether all work or time is spent, or somebody wants to see the best so far."""
+        return self.work.over or self.limit.over()
 
     def ratio(self, variance: float) -> float:
         """Variance per person over its lower bound."""
@@ -99,7 +88,10 @@ def _plan(problem: LocalProblem) -> Strategy:
 
     if problem.cells > LARGEST_VECTOR:
         raise TooLarge(f"{problem.cells:.3g} cells are too many to search")
-    return optimise(problem.workload, problem.epsilon, settings=problem.search).strategy
+    found = optimise(
+        problem.workload, problem.epsilon, settings=problem.search, limit=problem.limit
+    )
+    return found.strategy
 
 
 ENTRY = LocalMechanism("optimised", "the best strategy that a search finds", _plan, searches=True)

@@ -120,7 +120,7 @@ def search_ordered(
     `state` is what a snapshot of an earlier run held; the search goes on from there.
     """
     n = gram.size
-    if control.remaining < _HURRY and state is None:
+    if state is None and control.limit.over(_HURRY):
         effort = replace(effort, bins=min(effort.bins, 32), reports=min(effort.reports, 2**19))
     bins = Bins(n, bins_for(n, effort.bins))
     group = Translations((n,))

@@ -20,6 +20,7 @@ from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.strategy import BoolArray, IndexStrategy, IntArray
 from noisewright.local.transform.orbits import OrbitStrategy
+from noisewright.local.work import Work
 from noisewright.workload.base import FloatArray
 from noisewright.workload.gram import Gram
 
@@ -61,15 +62,16 @@ class ProofRace:
     """Whether all searches are tried before one is ahead; else a second one waits for its end."""
 
     @classmethod
-    def of(cls, asked: Gram, strategy: IndexStrategy) -> ProofRace:
+    def of(cls, asked: Gram, strategy: IndexStrategy, work: Work | None = None) -> ProofRace:
         """The searches that fit the number of cells, with few queries cuts first.
 
         Where cells are alike, sets averaged over symmetries are the linear program for tables,
-        and triples of cells say more.
+        and triples of cells say more. What they do is counted in `work`.
         """
+        work = work or Work()
         gram, scheme = asked.dense(), scheme_of(asked)
         if scheme is not None and TripleSearch.fits(scheme):
-            search = TripleSearch(scheme, strategy.epsilon, _sets(strategy))
+            search = TripleSearch(scheme, strategy.epsilon, _sets(strategy), work)
             cells = np.arange(len(gram), dtype=np.int64)
             return cls(gram, strategy.epsilon, cells, (search.proofs(_ROUNDS),), doubtful=False)
         types, epsilon = Types.of(gram), strategy.epsilon
@@ -83,11 +85,13 @@ class ProofRace:
         reports = Reports(_favoured(chances, epsilon), low, prior)
         searches: list[Iterator[Proof]] = []
         if len(cells) <= MOST_CELLS and scheme is None:
-            searches.append(SetSearch(inner, epsilon, reports).proofs(_ROUNDS))
+            searches.append(SetSearch(inner, epsilon, reports, work).proofs(_ROUNDS))
         rank = int(np.linalg.matrix_rank(inner, hermitian=True))
         few, most = rank < _FEW_QUERIES * len(cells), rank >= _MOST_QUERIES * len(cells)
         if len(cells) <= MOST_CUT_CELLS:
-            searches.insert(0 if few else 1, CutSearch(inner, epsilon, reports).proofs(_ROUNDS))
+            searches.insert(
+                0 if few else 1, CutSearch(inner, epsilon, reports, work).proofs(_ROUNDS)
+            )
         doubtful = not few and not most
         return cls(inner, epsilon, cells.astype(np.int64), tuple(searches), doubtful)
 

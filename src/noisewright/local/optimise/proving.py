@@ -2,14 +2,12 @@
 
 A search for a proof begins at a strategy's reports, and ends in a condition that is tight at the
 reports a best strategy makes. So strategy and proof are improved in turn until they are near each
-other or the time is over; whatever was best of each stands.
+other or the work is done; whatever was best of each stands.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -22,7 +20,6 @@ from noisewright.local.bounds.delsarte import scheme_of
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import MOST_LISTED, proved_bound
 from noisewright.local.bounds.triple_search import TripleSearch
-from noisewright.local.interruption import interrupted
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.dense.column_generation import EVERY_PATTERN, Generation
 from noisewright.local.optimise.dense.refining import refined
@@ -31,17 +28,23 @@ from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.proof_race import MOST_REPORTS, ProofRace
 from noisewright.local.optimise.task import Task
 from noisewright.local.strategy import IndexStrategy, Strategy
+from noisewright.local.time_limit import TimeLimit
+from noisewright.local.work import SECOND, Work
 from noisewright.workload.base import Workload
 from noisewright.workload.gram import Gram
 
 _TARGET = 1.005
-_SECONDS = {"low": (0.0, 0.0), "normal": (20.0, 38.0), "high": (60.0, 190.0)}
-"""How long both are looked for, on up to 64 cells and on more."""
+_WORK = {
+    "low": (0.0, 0.0),
+    "normal": (24 * SECOND, 46 * SECOND),
+    "high": (72 * SECOND, 230 * SECOND),
+}
+"""Operations by which both are looked for, on up to 64 cells and on more."""
 _FEW_CELLS = 64
-_PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the time left, turn by turn
+_PROOF_SHARE, _STRATEGY_SHARE = 0.35, 0.3  # of the work left, turn by turn
 _TURNS, _ROUNDS = 3, 6  # a few rounds at a time, while they gain
-_LEAST_SHARE = 0.5  # of the time of a proof, without which the next would take too long
-_LEAST_GAIN = 1e-3  # of a strategy, for more rounds to be worth their time
+_LEAST_SHARE = 0.5  # of the work of a proof, without which the next would take too much
+_LEAST_GAIN = 1e-3  # of a strategy, for more rounds to be worth their work
 _ANEW = 1e-2  # and for its proof to be looked for anew: a search from nearly the same goes on
 
 
@@ -59,7 +62,7 @@ class Kept:
         """The place of a question."""
         folder = default_folder() if search.cache is True else Path(str(search.cache))
         task = Task.of(workload, epsilon)
-        steering = epsilon, search.effort, int(search.seed), "proof"
+        steering = epsilon, search.effort, int(search.seed), search.target_ratio, "proof"
         question = fingerprint(table_gram(workload), *steering)
         return cls(task, workload, question, Cache(folder) if search.cache else None)
 
@@ -93,17 +96,17 @@ def proven(
     floor: float,
     effort: str,
     target: float | None = None,
-    limit: float = inf,
+    limit: TimeLimit | None = None,
     told: Callable[[float], None] | None = None,
 ) -> tuple[Strategy, Proof | None]:
     """The best strategy found, and the best proof if any proves more than a known floor.
 
     Stops where the strategy's variance is within `target` of the floor proved, where turns bring
-    next to nothing, or after the effort's time or `limit` seconds; an interruption keeps the best
+    next to nothing, or after the effort's work or the time `limit`; an interruption keeps the best
     so far. `told` hears every ratio.
     """
-    seconds = min(_SECONDS[effort][workload.size > _FEW_CELLS], limit)
-    if interrupted() or seconds <= 0 or not 2 < workload.size <= MOST_LISTED:
+    work = Work(_WORK[effort][workload.size > _FEW_CELLS])
+    if work.over or not 2 < workload.size <= MOST_LISTED:
         return strategy, None
     if strategy.delta or not isinstance(strategy, IndexStrategy):
         return strategy, None
@@ -113,9 +116,14 @@ def proven(
         return strategy, None
     worst, enough = strategy.worst_variance(gram), target or _TARGET
     turns = 0 if alike or gram.size <= EVERY_PATTERN else _TURNS
-    pair = _Pair(gram, strategy, worst, max(floor, 0.0), enough, seconds, turns, told)
-    with suppress(KeyboardInterrupt, np.linalg.LinAlgError, NoisewrightError):
+    limit = limit or TimeLimit()
+    pair = _Pair(gram, strategy, worst, max(floor, 0.0), enough, work, limit, turns, told)
+    try:
         pair.improve()  # whatever ends it, what was found before stands
+    except KeyboardInterrupt:
+        limit.cut_short = True
+    except (np.linalg.LinAlgError, NoisewrightError):
+        pass
     return pair.strategy, pair.proof
 
 
@@ -128,7 +136,8 @@ class _Pair:
     worst: float
     floor: float
     enough: float
-    seconds: float
+    work: Work
+    limit: TimeLimit
     turns: int
     """How often the strategy is improved: not where it is the best already, or made of orbits."""
     told: Callable[[float], None] | None
@@ -137,31 +146,27 @@ class _Pair:
     """The best proof found, which need not prove more than is known."""
     guided: float = -inf
     pace: float = 0.0
-    """Seconds that the last proof took: the next one takes no less."""
-
-    def __post_init__(self) -> None:
-        self.began = time.thread_time()  # a busy machine proves no less
-
-    @property
-    def left(self) -> float:
-        """Seconds of this thread's own time."""
-        return self.seconds - (time.thread_time() - self.began)
+    """Operations that the last proof took: the next one takes no less."""
+    pause: float = 0.0
+    """Seconds that it took, which count where there is a time limit."""
 
     @property
     def done(self) -> bool:
+        """Whether they are near each other, or too little is left for another proof."""
         near = self.worst <= self.enough * self.floor
-        return near or self.left <= _LEAST_SHARE * self.pace or interrupted()
+        spent = self.work.left <= _LEAST_SHARE * self.pace
+        return near or spent or self.limit.over(_LEAST_SHARE * self.pause)
 
     def improve(self) -> None:
         """Turn by turn: a proof, then the strategy, while that gains."""
         race, turns = self._race(), self.turns
         while not self.done:
-            ended = self._prove(race, self.left * (_PROOF_SHARE if turns else 1.0))
+            ended = self._prove(race, _PROOF_SHARE if turns else 1.0)
             if self.done or (ended and not turns):
                 return
             before, turns = self.worst, turns - 1
             self._refine()
-            if self.worst < before * (1 - _ANEW) and self.left > 2 * self.pace:
+            if self.worst < before * (1 - _ANEW) and self.work.left > 2 * self.pace:
                 race = self._race()
             elif ended:
                 return
@@ -169,15 +174,15 @@ class _Pair:
                 turns = 0
 
     def _race(self) -> Iterator[tuple[float, Proof]]:
-        return ProofRace.of(self.gram, self.strategy).proofs()
+        return ProofRace.of(self.gram, self.strategy, self.work).proofs()
 
-    def _prove(self, race: Iterator[tuple[float, Proof]], seconds: float) -> bool:
-        """Go on with a search for so long; whether it ended by itself."""
-        until = self.left - seconds
-        while not self.done and self.left > until:
-            begun = self.left
+    def _prove(self, race: Iterator[tuple[float, Proof]], share: float) -> bool:
+        """Go on with a search for a share of the work left; whether it ended by itself."""
+        until = (1 - share) * self.work.left
+        while not self.done and self.work.left > until:
+            before, begun = self.work.done, self.limit.seconds
             value, proof = next(race, (-inf, None))
-            self.pace = begun - self.left
+            self.pace, self.pause = self.work.done - before, self.limit.seconds - begun
             if proof is None:
                 return True
             if value > self.guided:
@@ -193,10 +198,10 @@ class _Pair:
 
     def _refine(self) -> None:
         """Look for a better strategy where the proof is tight, some rounds at a time."""
-        until = self.left * (1 - _STRATEGY_SHARE)
-        while self.guide is not None and self.left > until and not self.done:
-            effort = Generation(_ROUNDS, MOST_LISTED, self.left - until)
-            control = Control(self.floor, target_ratio=self.enough)
+        until = self.work.left * (1 - _STRATEGY_SHARE)
+        while self.guide is not None and self.work.left > until and not self.done:
+            effort = Generation(_ROUNDS, MOST_LISTED, self.work.left - until)
+            control = Control(self.floor, self.limit, self.enough, work=self.work)
             better = refined(self.gram, self.strategy, self.guide, effort, control)
             earlier, after = self.worst, better.worst_variance(self.gram)
             if after < earlier:

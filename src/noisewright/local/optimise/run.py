@@ -22,6 +22,7 @@ from noisewright.local.optimise.optimised import Control, Optimised
 from noisewright.local.optimise.task import LOST, Task
 from noisewright.local.optimise.ways import Structure, Way, never_worse, preset, search, seeing_all
 from noisewright.local.strategy import Arrays, Strategy
+from noisewright.local.time_limit import TimeLimit
 from noisewright.parallel import one_thread_if_small
 from noisewright.solution import Status
 from noisewright.workload.base import FloatArray, Workload
@@ -41,6 +42,7 @@ def optimise(
     query_weights: npt.ArrayLike | None = None,
     structure: Structure = "auto",
     settings: Search | None = None,
+    limit: TimeLimit | None = None,
     **options: Unpack[SearchOptions],
 ) -> Optimised:
     """Find the strategy with the smallest error on a workload at a privacy budget.
@@ -48,7 +50,8 @@ def optimise(
     `settings` is a `Search`, or its fields are given by name: the error is the worst case over
     types, the average, or the mean under a prior, or an ℓp mean of the queries' average errors, up
     to the worst query. Each query's squared error is multiplied by its weight in `query_weights`.
-    The same seed gives the same strategy.
+    The same seed gives the same strategy, however busy the machine, unless a `time_limit` cuts the
+    search short; a `limit` is one that began before.
     """
     chosen = Search.of(options, settings)
     effort = preset(chosen.effort, structure)
@@ -57,7 +60,8 @@ def optimise(
             raise InvalidParameter("query_weights", "given", "go with norm 2", "leave out one")
         return _for_norm(workload, epsilon, structure, chosen)
     task = Task.of(workload, epsilon, chosen.objective, chosen.prior, query_weights)
-    control = Control(task.floor, chosen.time_limit, chosen.target_ratio, chosen.progress)
+    limit = limit or TimeLimit(chosen.time_limit)
+    control = Control(task.floor, limit, chosen.target_ratio, chosen.progress)
     steering = task.epsilon, task.objective, chosen.effort, structure, int(chosen.seed), task.prior
     question = fingerprint(task.gram, *steering)
     folder = default_folder() if chosen.cache is True else Path(str(chosen.cache))
@@ -77,7 +81,7 @@ def optimise(
         mechanism, strategy, value = never_worse(task, strategy, control)
     if not task.keeps(strategy):
         raise NoisewrightError("the search ended in a strategy that is not private: report this")
-    status = Status.TIME_LIMIT if control.expired else Status.FINISHED
+    status = Status.TIME_LIMIT if limit.cut_short else Status.FINISHED
     status = Status.TARGET_REACHED if control.met(value) else status
     result = _result(task, strategy, mechanism, value, status, control)
     if cache is not None and status is Status.FINISHED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import inf, isfinite
 from typing import Literal, get_args
 
 import numpy as np
@@ -45,6 +45,7 @@ from noisewright.local.transform.invariants import (
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.spectrum import centred_spectrum
 from noisewright.local.transform.translations import Translations
+from noisewright.local.work import SECOND
 
 Structure = Literal["auto", "dense", "translations", "ordered"]
 
@@ -76,7 +77,7 @@ PRESETS: dict[str, Preset] = {
             iterations=25,
             patterns=Generation(up_to=0),
             growth=Growth(up_to=0),
-            seconds=5.0,
+            work=5 * SECOND,
         ),
         OrbitEffort(rounds=8, patience=3, flips=15, starts=0),
         OrderedEffort(bins=32, rounds=2),
@@ -87,9 +88,9 @@ PRESETS: dict[str, Preset] = {
         Effort(
             rows_per_cell=24,
             iterations=300,
-            patterns=Generation(rounds=60, seconds=30.0),
-            growth=Growth(up_to=512, seconds=45.0, reports=2**14),
-            seconds=40.0,
+            patterns=Generation(rounds=60, work=36 * SECOND),
+            growth=Growth(up_to=512, work=45 * SECOND, reports=2**14),
+            work=40 * SECOND,
         ),
         OrbitEffort(
             rounds=300,
@@ -228,7 +229,8 @@ def _dense(
     types = Types.of(gram)
     if types.count == 1:
         return RandomizedResponse(task.size, task.epsilon)  # only totals are asked
-    effort = preset.dense.within(control.remaining, types.count)
+    effort = preset.dense.within(control.limit.left, types.count)
+    control.limit.cut_short |= effort != preset.dense.within(inf, types.count)
     if effort is None:
         return SubsetSelection(task.size, task.epsilon)  # no step of a search fits the time
     merged, start = types.merged_gram(gram), types.merged(task.start_prior)

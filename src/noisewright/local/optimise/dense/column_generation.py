@@ -8,7 +8,6 @@ own.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -19,11 +18,12 @@ from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.families import runs
 from noisewright.local.optimise.dense.mirror import Mirror
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.pricing import proposals, undervalued, worths
-from noisewright.local.optimise.dense.saddle import best_saddle
+from noisewright.local.optimise.dense.pricing import proposals, searching, undervalued, worths
+from noisewright.local.optimise.dense.saddle import best_saddle, newton_step
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.shares import longest_step
 from noisewright.local.strategy import BoolArray
+from noisewright.local.work import SECOND, touched
 from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
@@ -40,11 +40,11 @@ _MOST_RUNS = 1600  # that join a design at its start: 7 % on prefix:16*prefix:16
 
 @dataclass(frozen=True)
 class Generation:
-    """How many rounds of better patterns, on domains of which size, and for how long."""
+    """How many rounds of better patterns, on domains of which size, and by how much work."""
 
     rounds: int = 20
     up_to: int = 64
-    seconds: float = 8.0  # a proof says better where to go on (`refining`)
+    work: float = 10 * SECOND  # a proof says better where to go on (`refining`)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,8 @@ class Priced:
     value: float
     quadratic: FloatArray
     prices: FloatArray
+    operations: float
+    """What it took to find them, about."""
 
 
 def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> Priced:
@@ -70,7 +72,7 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
     b = (v - mass[:, None]) / np.sqrt(mass)[:, None]
     w = np.full(len(v), 1.0 / v.sum(axis=0).mean())
     prices = slack = np.empty(0)
-    value, quadratic = 0.0, np.empty(0)
+    value, quadratic, step = 0.0, np.empty(0), 0
     for step in range(_NEWTON_STEPS):
         x = (b * w[:, None]).T @ b
         value, quadratic = objective.solve(x)
@@ -101,7 +103,8 @@ def reweight(design: Design, objective: Objective, tolerance: float = 1e-5) -> P
         length = min(longest_step(w, move, 0.95), longest_step(slack, move_slack, 0.95))
         w, slack = w + length * move, slack + length * move_slack
         prices = prices + length * move_prices
-    return Priced(Design(design.patterns, w, design.epsilon), value, quadratic, prices)
+    took = (1 + step) * newton_step(*v.shape)
+    return Priced(Design(design.patterns, w, design.epsilon), value, quadratic, prices, took)
 
 
 def generate(
@@ -123,7 +126,8 @@ def generate(
     objective whose prior suits it; None if there was none.
     """
     best: tuple[float, Design, Objective] | None = None
-    tolerance, earlier, began = _ROUGHEST, [inf] * _PATIENCE, time.thread_time()
+    tolerance, earlier = _ROUGHEST, [inf] * _PATIENCE
+    work = control.work.part(effort.work)
     family, mirror = runs(objective.gram, design.epsilon), Mirror.of(objective.gram)
     steady: FloatArray | None = None
     if len(design.patterns) > 2 * _MOST_KEPT:
@@ -131,12 +135,15 @@ def generate(
     if len(family):
         design = _joined(design, family[:_MOST_RUNS])
     for step in range(effort.rounds + 1):
-        late = time.thread_time() - began > effort.seconds  # a busy machine finds no less
-        last = late or step == effort.rounds or control.expired
+        last = work.over or step == effort.rounds or control.expired
         try:
             priced, objective, value = _weighed(design, objective, worst_case, tolerance, mirror)
-        except (np.linalg.LinAlgError, KeyboardInterrupt):
-            break  # digits are used up, or patience is: what was found before stands
+        except np.linalg.LinAlgError:
+            break  # digits are used up: what was found before stands
+        except KeyboardInterrupt:
+            control.limit.cut_short = True
+            break
+        work.add(priced.operations)
         balanced = priced.design.balanced()
         if balanced is not None and (best is None or value < best[0]):
             best = value, balanced, objective
@@ -151,6 +158,7 @@ def generate(
         if guide is not None and steady is None:
             steady = guide * float(phi.sum() / guide.sum())  # both are −1ᵀλ: of one scale
         steady = phi if steady is None else (steady + phi) / 2
+        work.add(_looking(heavy))
         fresh, worth = _proposed(heavy, priced, objective.prior, (steady, phi), family, rng)
         if not len(fresh):
             if tolerance <= _CLOSEST:
@@ -191,7 +199,11 @@ def _weighed(
     back = np.argsort(order)
     answer = replace(objective, prior=saddle.prior[back])
     quadratic = saddle.quadratic[np.ix_(back, back)]
-    return Priced(weighed, saddle.worst, quadratic, saddle.prices[back]), answer, saddle.worst
+    return (
+        Priced(weighed, saddle.worst, quadratic, saddle.prices[back], saddle.operations),
+        answer,
+        saddle.worst,
+    )
 
 
 def _state(design: Design, objective: Objective) -> dict[str, Array]:
@@ -209,6 +221,14 @@ def _heaviest(design: Design, prior: FloatArray) -> Design:
     order = np.argsort(-mass)[:most]
     order = order[mass[order] > 1e-6]
     return Design(design.patterns[order], design.weights[order], design.epsilon)
+
+
+def _looking(design: Design) -> float:
+    """Operations of a look for better patterns, about."""
+    n = design.patterns.shape[1]
+    if n <= EVERY_PATTERN:
+        return touched(n * 2**n)
+    return searching(min(_STARTS_PER_CELL * n, _MOST_STARTS), n)
 
 
 def _proposed(

@@ -23,6 +23,7 @@ from noisewright.local.optimise.dense.mirror import Mirror
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import undervalued
 from noisewright.local.strategy import BoolArray
+from noisewright.local.work import product, solved, touched
 from noisewright.workload.base import Array, FloatArray
 
 _MOMENTUM = 0.7
@@ -33,6 +34,7 @@ _PRICE_STEPS, _BALANCED = 2, 1e-6
 _RIDGE = 1e-7  # information on what no query asks must not fade to nothing
 _LEAST_WORTH = 1e-12
 _ROOT = 2**0.5
+_PASSES = 8  # over all entries of all patterns, in a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +155,14 @@ class Crowd:
         image = np.empty_like(cells)
         image[self.mirror.order] = ordered
         return image
+
+    @property
+    def operations(self) -> float:
+        """What a step takes, about: products in single precision, and systems over cells."""
+        rows, sides = len(self.weights), self.mirror.folding.sides
+        squares = sum(product(rows, side, side) for side in sides)
+        systems = sum(solved(side, 2 * side) for side in sides)
+        return squares + systems + _PASSES * touched(rows * sum(sides))
 
     def step(self) -> None:
         """One multiplicative step of the weights, and of the prior if it follows."""

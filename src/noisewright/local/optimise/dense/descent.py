@@ -16,6 +16,7 @@ import numpy.typing as npt
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior
 from noisewright.local.optimise.dense.quasinewton import Minimum, minimise
 from noisewright.local.optimise.optimised import Control
+from noisewright.local.work import product, solved, touched
 from noisewright.parallel import run_blocks
 from noisewright.workload.base import FloatArray
 
@@ -23,6 +24,7 @@ _BLOCK_ENTRIES = 2**21
 _NEWTON_STEPS = 80
 _TOLERANCE = 1e-14
 _SEGMENT = 10
+_PASSES = 150  # over all entries, in an evaluation: projections and the model of the curvature
 _LEAST_LOG = -60.0  # rows this light are as good as gone, and still numbers
 _LARGEST_HISTORY = 2**28
 
@@ -162,6 +164,13 @@ class Chart:
         positions, weights = self.positions(x)
         return np.asarray(weights[:, None] * (1.0 + expm1(self.epsilon) * positions))
 
+    @property
+    def operations(self) -> float:
+        """What an evaluation takes, about: two products, and passes of the projection."""
+        rows, cells = self.rows, self.cells
+        products = 2 * product(rows, cells, cells) + solved(cells, 2 * cells)
+        return products + _PASSES * touched(rows * cells)
+
     def evaluate(self, x: FloatArray, objective: Objective) -> tuple[float, FloatArray]:
         """log of the objective and its gradient in the free variables.
 
@@ -250,7 +259,11 @@ def _segment(
         control.keep("descent", lambda: _state(chart, point, objective))
         return control.step("descent", objective.variance(float(np.exp(value))))
 
-    return minimise(lambda v: chart.evaluate(v, objective), x, length, memory, stop=stop)
+    def evaluated(point: FloatArray) -> tuple[float, FloatArray]:
+        control.work.add(chart.operations)
+        return chart.evaluate(point, objective)
+
+    return minimise(evaluated, x, length, memory, stop=stop)
 
 
 def _state(chart: Chart, point: FloatArray, objective: Objective) -> dict[str, FloatArray]:

@@ -6,7 +6,6 @@ descent and column generation on the 1,400 heaviest of its patterns ended at 241
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,9 +15,10 @@ from noisewright.local.optimise.dense.crowd import Crowd
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.families import runs
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.pricing import proposals, worths
+from noisewright.local.optimise.dense.pricing import proposals, searching, worths
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.strategy import BoolArray
+from noisewright.local.work import SECOND, Work
 from noisewright.workload.base import Array, FloatArray
 
 FEW_CELLS = 64
@@ -33,10 +33,10 @@ _PATIENCE, _LITTLE = 5, 5e-4  # rounds, and what all of them together must gain
 
 @dataclass(frozen=True)
 class Growth:
-    """On domains of which size designs grow, for how long, and to how many reports."""
+    """On domains of which size designs grow, by how much work, and to how many reports."""
 
     up_to: int = 256
-    seconds: float = 12.0
+    work: float = 12 * SECOND
     reports: int = 2**13
     rows_per_cell: float = 8.0
     iterations: int = 30
@@ -64,24 +64,26 @@ def grow(
     crowd = Crowd.of(_with_runs(design, objective.gram), objective, worst_case)
     steady: FloatArray | None = None
     values: list[float] = []
-    began = time.thread_time()  # a busy machine finds no less
+    work = control.work.part(effort.work)
     try:
-        while not _settled(crowd, control, _STEPS):
+        while not _settled(crowd, control, work, _STEPS):
             values.append(crowd.worst if worst_case else crowd.mean)
             earlier = values[-1 - _PATIENCE] if len(values) > _PATIENCE else np.inf
-            late = time.thread_time() - began > effort.seconds
-            if late or values[-1] > earlier * (1 - _LITTLE):
+            if work.over or values[-1] > earlier * (1 - _LITTLE):
                 break
             phi = crowd.undervalued()
             if guide is not None and steady is None:
                 steady = guide * float(phi.sum() / guide.sum())  # both are −1ᵀλ: of one scale
             steady = phi if steady is None else (steady + phi) / 2
-            fresh = _worthy(crowd, steady, phi, rng)
+            fresh = _worthy(crowd, steady, phi, rng, work)
             crowd = crowd.joined(fresh, _LIGHT, _LIGHTEST, len(crowd.weights))
             control.keep("patterns", partial(_state, crowd))
         return _finished(crowd, objective, effort, control)
-    except (np.linalg.LinAlgError, KeyboardInterrupt):
-        return None  # digits are used up, or patience is: what was known before stands
+    except np.linalg.LinAlgError:
+        return None  # digits are used up: what was known before stands
+    except KeyboardInterrupt:
+        control.limit.cut_short = True
+        return None
 
 
 def _with_runs(design: Design, gram: FloatArray) -> Design:
@@ -92,17 +94,18 @@ def _with_runs(design: Design, gram: FloatArray) -> Design:
     return Design(patterns, np.concatenate([design.weights, light]), design.epsilon)
 
 
-def _settled(crowd: Crowd, control: Control, steps: int) -> bool:
+def _settled(crowd: Crowd, control: Control, work: Work, steps: int) -> bool:
     """Some steps of the weights; whether it is time to stop."""
     for _ in range(steps):
         crowd.step()
+        work.add(crowd.operations)
         if control.step("patterns", crowd.worst if crowd.follows else crowd.mean):
             return True
     return False
 
 
 def _worthy(
-    crowd: Crowd, steady: FloatArray, phi: FloatArray, rng: np.random.Generator
+    crowd: Crowd, steady: FloatArray, phi: FloatArray, rng: np.random.Generator, work: Work
 ) -> BoolArray:
     """Patterns that the prices undervalue, looked for at steadier ones."""
     n, shares = crowd.patterns.shape[1], crowd.weights * crowd.mass
@@ -111,6 +114,7 @@ def _worthy(
     candidates = proposals(
         patterns, shares, crowd.quadratic, steady, prior, epsilon, starts, rng, none
     )[0]
+    work.add(searching(starts, n))
     worthy = candidates[worths(candidates, phi, prior, epsilon) > 0]
     return worthy[: min(_FRESH_PER_CELL * n, _MOST_FRESH)]
 
@@ -124,6 +128,7 @@ def _finished(
     crowd = crowd.joined(crowd.patterns[:0], _LIGHT, _LIGHTEST, effort.reports // images)
     for _ in range(_SETTLING):
         crowd.step()
+        control.work.add(crowd.operations)
         if control.expired:
             break
     design = crowd.design()

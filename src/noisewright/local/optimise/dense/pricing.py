@@ -8,10 +8,12 @@ import numpy as np
 
 from noisewright.local.optimise.dense.design import spectral_patterns
 from noisewright.local.strategy import BoolArray
+from noisewright.local.work import eigenvectors, touched
 from noisewright.workload.base import FloatArray
 
 _SHAKES = (1.0, 2.0, 4.0, 8.0)  # cells flipped, in the mean
 _FEW_CELLS = 64  # beyond, an ascent that is still going after many flips follows prices far off
+_FLIPS, _PASSES = 8.0, 60  # of an ascent in the mean, and over all cells at each, gathered ones
 _BLOCK_ENTRIES = 2**15  # of patterns improved together: what lies near the processor
 
 
@@ -69,6 +71,12 @@ def _improved(
         patterns[active, cell] ^= True
         pulled[active] += steps[rising, cell][:, None] * phi[cell]
     return patterns, energy / mass**2
+
+
+def searching(starts: int, cells: int) -> float:
+    """Operations of a search for proposals, about."""
+    flips = min(_FLIPS, cells / 4)
+    return eigenvectors(cells) + _PASSES * touched(1.25 * starts * cells * (1 + flips))
 
 
 def proposals(

@@ -52,7 +52,7 @@ def refined(
     rng = np.random.default_rng([seed, 1])
     try:
         if len(cells) > FEW_CELLS:
-            growth = Growth(seconds=effort.seconds, reports=max(strategy.outputs, 2 * len(cells)))
+            growth = Growth(work=effort.work, reports=max(strategy.outputs, 2 * len(cells)))
             better = grow(design, objective, growth, rng, control, worst_case=True, guide=guide)
         else:
             better = generate(design, objective, effort, rng, control, worst_case=True, guide=guide)

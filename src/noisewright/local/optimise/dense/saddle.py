@@ -20,12 +20,14 @@ import numpy as np
 
 from noisewright.local.bounds.folding import Folding
 from noisewright.local.shares import longest_step
+from noisewright.local.work import product, solved, touched
 from noisewright.workload.base import FloatArray
 
 _NEWTON_STEPS = 60
 _NEAR_BOUND = 0.95
 _RIDGE = 1e-7  # information on what no query asks must not fade to nothing
 _LEAST_SHARE = 1e-5
+_PASSES = 6  # over the matrix of second derivatives, in a step
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,8 @@ class Saddle:
     prices: FloatArray
     worst: float
     """Largest variance of a type."""
+    operations: float
+    """What it took to find it, about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +179,8 @@ def best_saddle(
     prior = problem.folded(prior / prior.sum())
     point = _Point.of(problem, w, prior)
     state = _first(point, problem, w, prior)
-    for _ in range(_NEWTON_STEPS):
+    steps = 0
+    for steps in range(_NEWTON_STEPS):  # noqa: B007
         mean = float(state.prior @ point.variances)
         missing = float(np.abs(1.0 - state.w @ problem.means).max())
         uneven = float(point.variances.max()) - mean
@@ -194,7 +199,14 @@ def best_saddle(
         problem.folding.whole(point.quadratics),
         problem.spread(state.prices),
         float(point.variances.max()),
+        (1 + steps) * newton_step(*problem.means.shape),
     )
+
+
+def newton_step(patterns: int, cells: int) -> float:
+    """Operations of a step over weights on patterns, a prior and prices."""
+    bent = product(patterns, patterns, cells)
+    return solved(patterns, 2 * cells) + 3 * bent + _PASSES * touched(patterns**2)
 
 
 def _first(point: _Point, problem: _Problem, w: FloatArray, prior: FloatArray) -> _State:

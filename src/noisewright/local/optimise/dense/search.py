@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,6 +14,7 @@ from noisewright.local.optimise.dense.objective import Objective, saddle_prior, 
 from noisewright.local.optimise.kept import saved_descent, saved_design, saved_prior
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.strategy import Arrays
+from noisewright.local.work import SECOND
 from noisewright.workload.base import FloatArray
 
 _ROUNDING_LOSS = 1e-3
@@ -35,8 +35,8 @@ class Effort:
     entries: int = 2**24
     """Largest number of entries of the matrix under descent, where more rows than cells fit."""
 
-    seconds: float | None = 15.0
-    """Time after which a descent without a limit of its own stops."""
+    work: float = 15 * SECOND
+    """Operations after which a descent stops."""
 
     def within(self, remaining: float, cells: int) -> Effort | None:
         """This effort with as many rows as leave time for ten steps; None if none do.
@@ -78,9 +78,7 @@ def search(
     if saved is not None and earlier_prior is not None:
         begun = saved, replace(objective, prior=earlier_prior)
     if begun is None:
-        limited = control
-        if control.time_limit is None and effort.seconds is not None:
-            limited = replace(control, own_seconds=effort.seconds, begun=time.thread_time())
+        limited = replace(control, work=control.work.part(effort.work))
         begun = _descended(objective, epsilon, worst_case, effort, rng, limited, state)
         control.iterations = limited.iterations
     design, objective = begun
