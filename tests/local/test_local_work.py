@@ -50,13 +50,14 @@ def _knows_clocks(file: Path) -> bool:
 
 def _written(file: Path, text: str, epsilon: float, **options: object) -> bytes:
     """The file of a plan that no earlier one helps."""
-    plan = nw.plan(text, nw.Privacy(epsilon), model="local", cache=False, **options)
+    settings = {"effort": "normal", "cache": False, **options}
+    plan = nw.plan(text, nw.Privacy(epsilon), model="local", **settings)
     plan.save(file)
     return file.read_bytes()
 
 
 @pytest.mark.parametrize("pace", [0.1, 10.0, 1e6])
-@pytest.mark.parametrize("text", ["prefix:12", "random:6x10:0", "identity:6"])
+@pytest.mark.parametrize("text", ["prefix:12", "random:6x10:0"])
 def test_a_machine_of_another_pace_makes_the_same_plan_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, pace: float
 ) -> None:
@@ -158,12 +159,12 @@ def test_a_limit_that_cuts_nothing_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_limit_cut_short_is_not_kept_for_others(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
     plain = _written(tmp_path / "plain.nw", "prefix:12", 2.0)
     for limit in (1e-9, 0.05, None):
-        plan = nw.plan("prefix:12", nw.Privacy(2.0), model="local", cache=kept, time_limit=limit)
-    plan.save(tmp_path / "again.nw")
-    assert (tmp_path / "again.nw").read_bytes() == plain
+        again = _written(
+            tmp_path / "again.nw", "prefix:12", 2.0, cache=tmp_path / "kept", time_limit=limit
+        )
+    assert again == plain
 
 
 @pytest.mark.parametrize("text", ["prefix:16", "prefix:320", "marginals:2^4:2"])

@@ -19,6 +19,7 @@ from noisewright.local.optimise.ordered_search import (
     bins_for,
     search_ordered,
 )
+from noisewright.local.optimise.run import optimise
 from noisewright.local.storage import pack, unpack
 from noisewright.local.transform.invariants import decompose
 from noisewright.local.transform.translations import Translations
@@ -125,3 +126,52 @@ def test_other_workloads_are_analysed_by_matrices():
     inverse = np.linalg.inv(Mixture.moment(strategy, strategy.prior))
     expected = strategy.energy(inverse @ other.dense() @ inverse) - other.diagonal()
     np.testing.assert_allclose(strategy.type_variances(other), expected, rtol=1e-6)
+
+
+# --- the error that counts, and sizes side by side ------------------------------------------------
+
+
+def test_shares_follow_the_error_that_counts() -> None:
+    gram = workload("prefix:96").gram()
+    known = decompose(gram, Translations((96,)))
+    effort = OrderedEffort(bins=24, rounds=2, reports=96 * 16)
+    mean, worst = (
+        search_ordered(
+            gram, known, 3.0, effort, np.random.default_rng(0), Control(), worst_case=worst_case
+        )
+        for worst_case in (False, True)
+    )
+    assert worst.worst_variance(gram) < 0.98 * mean.worst_variance(gram)
+    assert mean.average_variance(gram) < 0.98 * worst.average_variance(gram)
+
+
+def test_the_objective_counts_on_many_ordered_cells() -> None:
+    gram = workload("prefix:320").gram()
+    worst, mean = (
+        optimise(gram, 3.0, objective=objective, effort="low", cache=False)
+        for objective in ("worst", "average")
+    )
+    assert worst.value == pytest.approx(worst.strategy.worst_variance(gram))
+    assert mean.value == pytest.approx(mean.strategy.average_variance(gram))
+    assert worst.value < mean.strategy.worst_variance(gram)
+    assert mean.value < worst.strategy.average_variance(gram)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_no_size_falls_off_a_cliff(epsilon: float) -> None:
+    """A few cells more ask for a little more: their part of the answers, and of the search."""
+    few, more = (
+        optimise(workload(f"prefix:{cells}").gram(), epsilon, effort="low", cache=False).value
+        for cells in (128, 136)
+    )
+    assert more / 136 <= 1.1 * few / 128
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("few", "more"), [(256, 260), (512, 520)])
+def test_no_size_falls_off_a_cliff_under_the_default_effort(few: int, more: int) -> None:
+    values = [
+        optimise(workload(f"prefix:{cells}").gram(), 4.0, effort="normal", cache=False).value
+        for cells in (few, more)
+    ]
+    assert values[1] / more <= 1.05 * values[0] / few

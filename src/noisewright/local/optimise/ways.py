@@ -52,6 +52,7 @@ Structure = Literal["auto", "dense", "translations", "ordered"]
 Way = Callable[[np.random.Generator, Control, Arrays | None], Strategy]
 
 _NEARLY_INVARIANT = 1.01
+_NEAR = 1.005  # a strategy so near its bound is left alone, by proofs too
 _FEWEST_BINS = 8
 _SMALL, _LITTLE_PRIVACY = 40, 3.0
 _BY_MATRICES = 512
@@ -67,7 +68,9 @@ class Preset:
     orbits: OrbitEffort
     ordered: OrderedEffort
     dense_up_to: int
-    """Largest ordered domain that still gets a dense search."""
+    """Largest ordered domain that gets a dense search and nothing else: there it is the best."""
+    both_up_to: int
+    """Largest that gets one beside the search on bins, where that ends above its bound."""
 
 
 PRESETS: dict[str, Preset] = {
@@ -82,8 +85,15 @@ PRESETS: dict[str, Preset] = {
         OrbitEffort(rounds=8, patience=3, flips=15, starts=0),
         OrderedEffort(bins=32, rounds=2),
         dense_up_to=128,
+        both_up_to=256,
     ),
-    "normal": Preset(Effort(), OrbitEffort(), OrderedEffort(bins=128), dense_up_to=256),
+    "normal": Preset(
+        Effort(growth=Growth(up_to=1024)),
+        OrbitEffort(),
+        OrderedEffort(bins=128),
+        dense_up_to=512,
+        both_up_to=1024,
+    ),
     "high": Preset(
         Effort(
             rows_per_cell=24,
@@ -102,6 +112,7 @@ PRESETS: dict[str, Preset] = {
         ),
         OrderedEffort(bins=256, rounds=6, flips=60, reports=2**21),
         dense_up_to=1024,
+        both_up_to=1024,
     ),
 }
 
@@ -137,9 +148,19 @@ def search(
     if structure in ("auto", "ordered") and task.prior is None:
         ordered = _ordered(task, preset, structure == "ordered")
         if ordered is not None:
-            return search_ordered(
-                task.gram, ordered, task.epsilon, preset.ordered, rng, control, state
+            mixture = search_ordered(
+                task.gram,
+                ordered,
+                task.epsilon,
+                preset.ordered,
+                rng,
+                control,
+                state,
+                task.worst_case,
             )
+            if structure == "auto" and _far(task, preset, mixture) and not control.expired:
+                return _better_dense(task, mixture, preset, rng, control)
+            return mixture
     if task.size > DENSE_SIZE:
         raise TooLarge(
             f"no structure was found in a workload over {task.size} cells, and a dense search "
@@ -197,15 +218,15 @@ def _may_gain(task: Task, problem: SymmetricProblem) -> bool:
 
 
 def _better_dense(
-    task: Task, orbits: Strategy, preset: Preset, rng: np.random.Generator, control: Control
+    task: Task, other: Strategy, preset: Preset, rng: np.random.Generator, control: Control
 ) -> Strategy:
-    """A dense search beside the orbits; a checkpoint stays with the orbits."""
-    if control.met(task.value(orbits)):
-        return orbits
+    """A dense search beside a structured one; a checkpoint stays with that."""
+    if control.met(task.value(other)):
+        return other
     quiet = replace(control, snapshot=None)
     dense = _dense(task, preset, rng, quiet, None)
     control.iterations = quiet.iterations
-    return min(orbits, dense, key=task.value)
+    return min(other, dense, key=task.value)
 
 
 def _ordered(task: Task, preset: Preset, forced: bool) -> Decomposition | None:
@@ -216,6 +237,11 @@ def _ordered(task: Task, preset: Preset, forced: bool) -> Decomposition | None:
     if bins_for(task.size, preset.ordered.bins) < _FEWEST_BINS:
         return None
     return known if forced or task.size > preset.dense_up_to else None
+
+
+def _far(task: Task, preset: Preset, mixture: Strategy) -> bool:
+    """Whether cells are few enough for a dense search too, and bins leave something to gain."""
+    return task.size <= preset.both_up_to and task.value(mixture) > _NEAR * task.floor
 
 
 def _dense(
