@@ -9,7 +9,7 @@ TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 # Tests of one file share the plans they make: apart, each worker would make them anew.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo docs tools test test-slow format check clean help
+.PHONY: demo docs tools test test-kernel test-processors test-slow format check clean help
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -39,6 +39,31 @@ tools: ## a browser, a database and node for some tests, where they may be insta
 
 test: check tools ## every check, then the tests (minutes)
 	$(TEST_ENV) $(BIN)/pytest -n 2 $(BY_FILE)
+	$(MAKE) --no-print-directory test-kernel
+
+# Figures and searches are where the last digits of other kernels of linear algebra would show.
+SENSITIVE := tests/docs/test_docs_figures.py tests/local/test_local_bound.py \
+  tests/local/test_local_pipeline_estimate.py tests/local/optimise/test_local_optimise_dense.py \
+  tests/local/optimise/test_local_optimise_orbits.py tests/local/optimise/test_local_optimise_ordered.py \
+  tests/norm/test_norm_factorize.py tests/central/test_central_joint.py
+KERNEL ?= Prescott
+
+test-kernel: $(INSTALLED) ## figures and searches under the oldest kernels of OpenBLAS (a minute)
+	@if $(BIN)/python tests/kernels.py $(KERNEL); then \
+	  OPENBLAS_CORETYPE=$(KERNEL) $(TEST_ENV) $(BIN)/pytest -n 2 $(BY_FILE) $(SENSITIVE); fi
+
+CORES := Haswell Zen SkylakeX Prescott
+
+test-processors: $(INSTALLED) ## all tests under each kernel of OpenBLAS that can be had, with 1 and 2 threads (hours)
+	@failed=; for core in $(CORES); do \
+	  $(BIN)/python tests/kernels.py $$core || continue; \
+	  for threads in 1 2; do \
+	    echo "== $$core, threads: $$threads"; \
+	    OPENBLAS_CORETYPE=$$core PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$$threads \
+	      OPENBLAS_NUM_THREADS=$$threads $(BIN)/pytest -n 2 $(BY_FILE) || failed="$$failed $$core/$$threads"; \
+	  done; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed under:$$failed"; exit 1; fi
 
 test-slow: $(INSTALLED) ## the long statistical grids and large sizes (tens of minutes)
 	$(TEST_ENV) $(BIN)/pytest -n 2 $(BY_FILE) -m slow
