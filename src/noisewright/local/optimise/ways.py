@@ -88,7 +88,7 @@ PRESETS: dict[str, Preset] = {
         both_up_to=256,
     ),
     "normal": Preset(
-        Effort(growth=Growth(up_to=1024)),
+        Effort(),
         OrbitEffort(),
         OrderedEffort(bins=128),
         dense_up_to=512,
@@ -99,7 +99,7 @@ PRESETS: dict[str, Preset] = {
             rows_per_cell=24,
             iterations=300,
             patterns=Generation(rounds=60, work=36 * SECOND),
-            growth=Growth(up_to=512, work=45 * SECOND, reports=2**14),
+            growth=Growth(work=45 * SECOND, reports=2**14),
             work=40 * SECOND,
         ),
         OrbitEffort(

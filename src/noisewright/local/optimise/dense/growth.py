@@ -35,7 +35,7 @@ _PATIENCE, _LITTLE = 5, 5e-4  # rounds, and what all of them together must gain
 class Growth:
     """On domains of which size designs grow, by how much work, and to how many reports."""
 
-    up_to: int = 256
+    up_to: int = 1024
     work: float = 12 * SECOND
     reports: int = 2**13
     rows_per_cell: float = 8.0
