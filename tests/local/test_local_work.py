@@ -150,6 +150,13 @@ def test_a_plan_cut_short_says_so(tmp_path: Path) -> None:
     assert again.forecast(1000).cut_short
 
 
+def test_a_search_for_another_norm_says_so_too() -> None:
+    steering = {"objective": "average", "norm": 4.0, "cache": False}
+    cut = nw.plan("prefix:16", nw.Privacy(2.0), model="local", time_limit=1e-9, **steering)
+    assert cut.cut_short
+    assert not nw.plan("prefix:16", nw.Privacy(2.0), model="local", **steering).cut_short
+
+
 def test_a_limit_that_cuts_nothing_changes_nothing(tmp_path: Path) -> None:
     plain = _written(tmp_path / "plain.nw", "prefix:12", 2.0)
     assert _written(tmp_path / "patient.nw", "prefix:12", 2.0, time_limit=1e5) == plain

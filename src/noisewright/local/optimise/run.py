@@ -58,7 +58,7 @@ def optimise(
     if _norm(chosen) != 2:
         if query_weights is not None:
             raise InvalidParameter("query_weights", "given", "go with norm 2", "leave out one")
-        return _for_norm(workload, epsilon, structure, chosen)
+        return _for_norm(workload, epsilon, structure, chosen, limit or TimeLimit())
     task = Task.of(workload, epsilon, chosen.objective, chosen.prior, query_weights)
     limit = limit or TimeLimit(chosen.time_limit)
     control = Control(task.floor, limit, chosen.target_ratio, chosen.progress)
@@ -145,7 +145,11 @@ def _norm(chosen: Search) -> float:
 
 
 def _for_norm(
-    workload: Workload | Gram | npt.ArrayLike, epsilon: float, structure: Structure, chosen: Search
+    workload: Workload | Gram | npt.ArrayLike,
+    epsilon: float,
+    structure: Structure,
+    chosen: Search,
+    whole: TimeLimit,
 ) -> Optimised:
     """The best strategy met while weights and strategy are found in turn."""
     task = Task.of(workload, epsilon, "average", chosen.prior)
@@ -164,6 +168,7 @@ def _for_norm(
         result = optimise(
             queries, epsilon, query_weights=weights, structure=structure, settings=quick
         )
+        whole.cut_short |= result.status is Status.TIME_LIMIT
         variances = np.maximum(result.strategy.query_variances(plain, task.start_prior), 0.0)
         met.append((queries.queries * mean_error(variances, norm / 2), weights, result))
         weights = _answered(weights, variances, norm, step)
@@ -176,6 +181,7 @@ def _for_norm(
         lower_bound=highest.lower_bound if known else 0.0,
         certificate=highest.certificate if known else None,
         objective=f"norm {norm:g}",
+        status=Status.TIME_LIMIT if whole.cut_short else best.status,
     )
 
 
