@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, TooLarge
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.bounds.trace import lower_bound
 from noisewright.local.composed.table_strategy import TableData
@@ -161,7 +161,7 @@ def test_weights_of_the_union_cannot_be_improved():
 
 
 def test_bad_input():
-    with pytest.raises(InvalidParameter):
+    with pytest.raises(NoisewrightError, match="is for marginal tables"):
         union(workload("prefix:8").gram(), 1.0)
     with pytest.raises(InvalidParameter):
         fourier(workload("prefix:8").gram(), 0.0)
