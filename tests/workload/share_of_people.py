@@ -19,7 +19,7 @@ class Shares(Statistic):
     def derive(self, parts, widths):
         (counts,) = parts
         whole = max(1.0, float(counts.values.sum()))
-        widths = widths.each(1), widths.all
+        widths = widths.each, widths.all
         column = Column.around(counts.values / whole, counts.std / whole, *widths)
         return Column(column.answers, np.full(len(counts.std), np.nan), column.each, column.all)
 

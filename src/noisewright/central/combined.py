@@ -26,7 +26,7 @@ from noisewright.central.mechanism import (
     Table,
     Values,
 )
-from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
 from noisewright.estimate.accuracy import Accuracy, Indices, Kind, drawn_multiplier
 from noisewright.privacy.budget import Privacy
 from noisewright.privacy.source import ByteSource
@@ -37,6 +37,8 @@ from noisewright.workload.structure import Term
 
 MOST_ANSWERS = 4000
 """Answers in both measurements above which only those to the same query are weighed together."""
+
+_CROSS_LIMIT = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +263,8 @@ class CombinedAccuracy(Accuracy):
         return np.maximum(result, 0.0)
 
     def covariance(self, chosen: Indices) -> FloatArray:
+        if self.count**2 > _CROSS_LIMIT:
+            raise TooLarge("covariances of so many answers are too large; combine fewer tables")
         # Of errors e₁ at its places and e₂ at its own, through the same linear map as answers.
         blocks = []
         for k, (part, places) in enumerate(

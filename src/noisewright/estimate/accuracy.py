@@ -80,6 +80,18 @@ class Accuracy(ABC):
     def covariance(self, chosen: Indices) -> FloatArray:
         """Covariances of all answers (rows) with some of them (columns)."""
 
+    @cached_property
+    def _within(self) -> dict[tuple[int, int, tuple[int, ...]], FloatArray]:
+        return {}
+
+    def covariance_within(self, rows: slice, chosen: tuple[int, ...]) -> FloatArray:
+        """Covariances of the answers in `rows` with some of them; kept, as releases repeat them."""
+        key = rows.start, rows.stop, chosen
+        if key not in self._within:
+            places = np.asarray(chosen, dtype=np.int64) + rows.start
+            self._within[key] = self.covariance(places)[rows]
+        return self._within[key]
+
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
         """So many joint errors of all answers, one a row."""

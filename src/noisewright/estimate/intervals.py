@@ -137,7 +137,7 @@ def simultaneous_multiplier(
     return largest_error_quantile(np.concatenate(parts), level)
 
 
-def _upper_rank(draws: int, level: float) -> int:
+def upper_rank(draws: int, level: float) -> int:
     """Index of the order statistic that lies above the quantile with probability 0.99."""
     from scipy.special import bdtr, bdtrik  # scipy.stats takes most of a second to import
 
@@ -149,4 +149,4 @@ def _upper_rank(draws: int, level: float) -> int:
 
 def largest_error_quantile(errors: FloatArray, level: float = 0.95) -> float:
     """The same order statistic from simulated largest errors, for noise of any law."""
-    return float(np.sort(np.asarray(errors))[_upper_rank(len(errors), check_level(level))])
+    return float(np.sort(np.asarray(errors))[upper_rank(len(errors), check_level(level))])

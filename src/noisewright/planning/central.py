@@ -23,9 +23,9 @@ from noisewright.errors import InvalidParameter, refusing, shortened
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.planning.central_answers import (
     derived,
-    interval_widths,
     linear_answers,
     outcome,
+    planned_widths,
     standard_errors,
 )
 from noisewright.planning.central_counts import counting_sql, exact_counts
@@ -484,7 +484,7 @@ class CentralPlan(Shown):
     @cached_property
     def widths(self) -> Widths:
         """How many standard errors hold an answer to a term; simulated laws are drawn once."""
-        return interval_widths(self.interval_accuracy)
+        return planned_widths(self)
 
     def contradictions(self, measurement: Measurement) -> Mapping[str, Any] | None:
         """What a measurement says of declared impossible cells; None where nothing is tested."""

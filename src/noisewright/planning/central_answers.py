@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from noisewright.central.geometry.fitted import FittedMechanism
 from noisewright.central.mechanism import Measurement
-from noisewright.estimate.accuracy import Accuracy
-from noisewright.planning.plan import LEVEL
+from noisewright.planning.interval_widths import interval_widths, statistic_widths, term_parts
 from noisewright.planning.postprocess import Steps, held, processed
 from noisewright.workload.base import FloatArray
 from noisewright.workload.spec import Questions
-from noisewright.workload.statistics import Column, Noisy, Widths
+from noisewright.workload.statistics import Column, Widths
 
 if TYPE_CHECKING:
     from noisewright.planning.central import CentralPlan
@@ -48,19 +46,16 @@ def standard_errors(plan: CentralPlan) -> FloatArray:
     if plan.counts_only:
         return plan.accuracy.error
     nothing = np.zeros(sum(term.queries for term in plan.terms))
-    return derived(plan, nothing, Widths(lambda _: 1.0, 1.0)).std
+    return derived(plan, nothing, Widths.of_one()).std
 
 
 def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
     """What linear answers to the terms say of all that is asked."""
     accuracy = plan.interval_accuracy
-    std = accuracy.std
     if not isinstance(plan.workload, Questions) or plan.workload.counts_only:
-        column = Column.around(answers, std, widths.each(1), widths.all)
+        column = Column.around(answers, accuracy.std, widths.each, widths.all)
         return column if accuracy.bias is None else column.widened(accuracy.bias)
-    ends = np.cumsum([term.queries for term in plan.terms])[:-1]
-    pairs = zip(np.split(answers, ends), np.split(std, ends), strict=True)
-    parts = dict(zip((t.key for t in plan.terms), (Noisy(*p) for p in pairs), strict=True))
+    parts = term_parts(accuracy, plan.terms, answers)
     return Column.joined(
         [
             statistic.derive([parts[need.key] for need in statistic.needs], widths)
@@ -69,9 +64,9 @@ def derived(plan: CentralPlan, answers: FloatArray, widths: Widths) -> Column:
     )
 
 
-def interval_widths(accuracy: Accuracy) -> Widths:
-    """How many standard errors hold an answer to a term; simulated laws are drawn once."""
-    return Widths(
-        cache(lambda count: accuracy.multiplier(1 - (1 - LEVEL) / count)),
-        accuracy.joint_multiplier(LEVEL),
-    )
+def planned_widths(plan: CentralPlan) -> Widths:
+    """How many standard errors hold the answers of a plan; simulated laws are drawn once."""
+    accuracy = plan.interval_accuracy
+    if not isinstance(plan.workload, Questions) or plan.workload.counts_only:
+        return interval_widths(accuracy)
+    return statistic_widths(accuracy, plan.terms, plan.workload.statistics)

@@ -277,7 +277,9 @@ def _cost(
         counts = np.bincount(attribute.encode(clipped), minlength=attribute.size)
         cumulative = np.cumsum(counts)[: len(attribute.edges) - 1].astype(np.float64)
         zeros = np.zeros_like(cumulative)
-        told = quantiles(cumulative, zeros, zeros, attribute.edges, levels)
+        told = quantiles(
+            cumulative, zeros, zeros[None].repeat(len(levels), 0), attribute.edges, levels
+        )
         true = np.quantile(known, levels)
         bins = float(np.abs(np.array([q.estimate for q in told]) - true).max())
     beyond = float(((known < low) | (known > high)).mean()) if known.size else 0.0

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.planning.central import CentralPlan
+from noisewright.planning.interval_widths import statistic_widths, term_parts
 from noisewright.planning.release import Release
 from noisewright.workload.quantiles import check_levels
 from noisewright.workload.spec import Questions
-from noisewright.workload.statistics import Counts, Noisy, Quantiles
+from noisewright.workload.statistics import Counts, Quantiles
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ def release_quantiles(
 ) -> list[GroupQuantile]:
     """Quantiles from every CDF of a numeric attribute in the release, or from the one named.
 
-    Intervals are edges of bins; they come from the release's simultaneous intervals, so all of
-    them hold at once with the same 95 % probability.
+    Intervals are edges of bins; all of those that are asked for hold at once with 95 % probability.
     """
     plan = release.plan
     if not isinstance(plan, CentralPlan):
@@ -43,10 +43,17 @@ def release_quantiles(
         raise InvalidParameter(
             "release", "post-processed", "has intervals of another kind", "use it as it was before"
         )
+    accuracy = plan.interval_accuracy
+    if accuracy.bias is not None:
+        rule = "is biased by more than noise, which no quantile is read from"
+        raise InvalidParameter("release", plan.mechanism, rule, "plan with another mechanism")
+    questions = list(_cdfs(plan, levels, table))
+    terms = [need for question in questions for need in question.needs]
+    widths = statistic_widths(accuracy, plan.terms, questions)
+    parts = term_parts(accuracy, plan.terms, plan.noisy(release.measurement))
     quantiles: list[GroupQuantile] = []
-    for rows, question in _cdfs(plan, levels, table):
-        noisy = Noisy(release.answers[rows], release.std[rows])
-        column = question.derive([noisy], plan.widths)
+    for question, term in zip(questions, terms, strict=True):
+        column = question.derive([parts[term.key]], widths)
         places = zip(question.labelled(), column.answers, *column.all, strict=True)
         quantiles += [
             GroupQuantile(question.name, question.attribute.name, group, level, *map(float, ends))
@@ -64,16 +71,11 @@ def check_quantiles(plan: CentralPlan, levels: Sequence[float], table: str | Non
         )
 
 
-def _cdfs(
-    plan: CentralPlan, levels: Sequence[float], table: str | None
-) -> Iterator[tuple[slice, Quantiles]]:
-    """The rows of every CDF of a numeric attribute by group, and the quantiles it tells."""
+def _cdfs(plan: CentralPlan, levels: Sequence[float], table: str | None) -> Iterator[Quantiles]:
+    """What every CDF of a numeric attribute by group tells of its quantiles."""
     if not isinstance(plan.workload, Questions):
         return
-    start = 0
     for statistic in plan.workload.statistics:
-        rows = slice(start, start + statistic.queries)
-        start = rows.stop
         kinds = [axis.kind for axis in statistic.axes]
         if not isinstance(statistic, Counts) or table not in (None, statistic.name):
             continue
@@ -81,7 +83,4 @@ def _cdfs(
             continue
         name = statistic.axes[kinds.index("cumulative")].name
         if isinstance(statistic.domain[name], Numeric):
-            yield (
-                rows,
-                Quantiles(statistic.domain, statistic.name, statistic.table, levels=tuple(levels)),
-            )
+            yield Quantiles(statistic.domain, statistic.name, statistic.table, levels=tuple(levels))

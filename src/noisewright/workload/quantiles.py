@@ -1,4 +1,4 @@
-"""Quantiles from noisy cumulative counts, with intervals that hold for all of them at once."""
+"""Quantiles from noisy cumulative counts, with intervals at edges of bins."""
 
 from __future__ import annotations
 
@@ -34,15 +34,18 @@ def monotone_counts(cumulative: FloatArray, std: FloatArray) -> FloatArray:
 def quantiles(
     cumulative: FloatArray,
     std: FloatArray,
-    halfwidth: FloatArray,
+    margins: FloatArray,
     edges: npt.ArrayLike,
     levels: Sequence[float],
 ) -> list[Quantile]:
     """Invert a noisy CDF over bins with `edges`; values are spread evenly within a bin.
 
-    `halfwidth` must cover all cumulative counts at once; then all intervals hold at once, and with
-    the same probability: a bin is ruled out only where the band shows that the quantile lies
-    elsewhere, whatever the true number of people within its own interval.
+    Up to the bin of quantile p there are at least p times all people, and before it fewer. A bin is
+    ruled out where noisy people up to it, less p times all noisy people, fall below zero by more
+    than a margin, or where those before it reach a margin above zero. `margins`, one row per level,
+    must hold the error of that difference at each bin by itself, as often below as above: so often
+    an interval holds at least, as the bin that is meant is ruled out by one test on either side.
+    Margins that hold one difference of every level at once make intervals that hold at once.
     """
     ends = np.asarray(edges, dtype=np.float64)
     # The last cell may be a single number: both its ends are that number.
@@ -53,10 +56,13 @@ def quantiles(
         )
     check_levels(levels)
     fitted = monotone_counts(cumulative, std)
-    high = cumulative + halfwidth
-    low = np.maximum.accumulate(np.maximum(cumulative - halfwidth, 0.0))
-    high = np.maximum(np.minimum.accumulate(high[::-1])[::-1], 0.0)
-    return [_quantile(level, fitted, low, high, ends) for level in levels]
+    found = []
+    for level, margin in zip(levels, margins, strict=True):
+        estimate = _estimate(level, fitted, ends)
+        first, last = _possible_bins(cumulative - level * cumulative[-1], margin)
+        lower, upper = min(ends[first], estimate), max(ends[last + 1], estimate)
+        found.append(Quantile(float(level), estimate, float(lower), float(upper)))
+    return found
 
 
 def check_levels(levels: Sequence[float]) -> None:
@@ -66,22 +72,22 @@ def check_levels(levels: Sequence[float]) -> None:
             raise InvalidParameter("level", level, "must lie in (0, 1)", "0.5 is the median")
 
 
-def _quantile(
-    level: float, fitted: FloatArray, low: FloatArray, high: FloatArray, edges: FloatArray
-) -> Quantile:
+def _estimate(level: float, fitted: FloatArray, edges: FloatArray) -> float:
     target = level * fitted[-1]
     bin_ = min(int(np.searchsorted(fitted, target)), len(fitted) - 1)
     before = fitted[bin_ - 1] if bin_ else 0.0
     inside = fitted[bin_] - before
     share = (target - before) / inside if inside > 0 else 0.5
-    estimate = edges[bin_] + float(np.clip(share, 0, 1)) * (edges[bin_ + 1] - edges[bin_])
-    possible = np.flatnonzero(high >= level * low[-1])
-    certain = np.flatnonzero(low >= level * high[-1])
-    first = int(possible[0]) if len(possible) else len(fitted) - 1
-    last = int(certain[0]) if len(certain) else len(fitted) - 1
-    return Quantile(
-        float(level),
-        float(estimate),
-        float(min(edges[first], estimate)),
-        float(max(edges[last + 1], estimate)),
-    )
+    return float(edges[bin_] + float(np.clip(share, 0, 1)) * (edges[bin_ + 1] - edges[bin_]))
+
+
+def _possible_bins(excess: FloatArray, margin: FloatArray) -> tuple[int, int]:
+    """The first and the last bin that a quantile may lie in, by people up to each in excess of it.
+
+    Nobody is before the first bin, and everybody up to the last.
+    """
+    enough = np.flatnonzero(excess >= -margin)
+    few = np.flatnonzero(excess[:-1] < margin[:-1])
+    first = int(enough[0]) if len(enough) else len(excess) - 1
+    last = int(few[-1]) + 1 if len(few) else 0
+    return min(first, last), max(first, last)

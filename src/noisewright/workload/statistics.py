@@ -7,13 +7,15 @@ are in `number_statistics`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import ClassVar
+from math import sqrt
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter
@@ -28,6 +30,8 @@ Ends = tuple[FloatArray, FloatArray]
 
 PEOPLE = "people"
 """The unit of answers that count."""
+
+_WATCHED_GROUPS, _WATCHED_BINS = 4, 8  # whose laws are simulated: they differ little
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,21 +78,36 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Noisy:
-    """Unbiased answers to one term, and their standard errors."""
+    """Unbiased answers to one term, and their standard errors.
+
+    `covariance` gives the covariances of all of them with those at some places; None where they
+    are not known, or too many to work out.
+    """
 
     values: FloatArray
     std: FloatArray
+    covariance: Callable[[tuple[int, ...]], FloatArray | None] = lambda _: None
 
 
 @dataclass(frozen=True, eq=False)
 class Widths:
-    """Standard errors either side of an answer that hold it.
+    """How many standard errors either side hold an answer.
 
-    `each(k)` holds k answers at once; `all` holds every answer of the release at once.
+    `each` holds an answer to a term, `all` every answer that is linear in the noise at once.
+    What is not linear is judged by tests: a combination of noisy answers that is nothing but noise
+    where the truth is what is asked about. `each_test(share)` and `all_tests(share)` hold such a
+    combination, with this share of what each answer, or all at once, may fail.
     """
 
-    each: Callable[[int], float]
+    each: float
     all: float
+    each_test: Callable[[float], float]
+    all_tests: Callable[[float], float]
+
+    @classmethod
+    def of_one(cls) -> Widths:
+        """One standard error for everything, where intervals are not looked at."""
+        return cls(1.0, 1.0, lambda _: 1.0, lambda _: 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +128,13 @@ class Statistic(ABC):
 
     note: ClassVar[str | None] = None
     """What must be known to read the answers, for the record."""
+
+    reading: ClassVar[Literal["term", "sum", "test"]] = "term"
+    """What an interval is read from: answers to a term, a fixed sum of such to several, or tests
+    of sums that depend on what is true."""
+
+    summands: ClassVar[int] = 1
+    """Answers that such a sum is made of."""
 
     @property
     def unit(self) -> str:
@@ -160,6 +186,18 @@ class Statistic(ABC):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         """The column of answers, from the answers to the terms."""
 
+    def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
+        """Errors that intervals are read from, over their standard errors, one draw a row.
+
+        `errors` are drawn errors of the terms. Of tests, whose sums depend on what is true, some
+        are taken that lie between the extremes.
+        """
+        return np.hstack([standardised(e, part.std) for e, part in zip(errors, parts, strict=True)])
+
+    def spread(self, parts: Sequence[Noisy]) -> float:
+        """Standard errors of the summands together, over that of their sum, at most."""
+        return sqrt(self.summands)  # of independent ones, by Cauchy and Schwarz
+
 
 class Counts(Statistic):
     """Numbers of people."""
@@ -172,7 +210,7 @@ class Counts(Statistic):
 
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (counts,) = parts
-        return Column.around(counts.values, counts.std, widths.each(1), widths.all)
+        return Column.around(counts.values, counts.std, widths.each, widths.all)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +240,17 @@ class WeightedCounts(Statistic):
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (noisy,) = parts
         unit = self.weights_of_people.unit
-        return Column.around(unit * noisy.values, unit * noisy.std, widths.each(1), widths.all)
+        return Column.around(unit * noisy.values, unit * noisy.std, widths.each, widths.all)
+
+
+def standardised(errors: FloatArray, std: FloatArray) -> FloatArray:
+    """Errors over their standard errors; zero where there is none."""
+    return np.asarray(errors / np.where(std > 0, std, np.inf))
+
+
+def watched(count: int, most: int) -> npt.NDArray[np.int64]:
+    """At most so many of some places, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
 
 
 def weighted_name(name: str, weights: Weights) -> str:
@@ -214,10 +262,14 @@ def weighted_name(name: str, weights: Weights) -> str:
 class Quantiles(Statistic):
     """Quantiles of a numeric attribute by group, from cumulative counts.
 
-    Intervals are edges of bins; all of them hold at once.
+    Intervals are edges of bins. A bin is ruled out by what the noisy counts up to its ends say of
+    people below less the share of all people: one test, with a standard error of its own, for each
+    quantile.
     """
 
     kind: ClassVar[str] = "quantile"
+    reading: ClassVar[Literal["term", "sum", "test"]] = "test"
+    summands: ClassVar[int] = 2
 
     levels: tuple[float, ...] = ()
 
@@ -273,20 +325,65 @@ class Quantiles(Statistic):
             for group, level in self.labelled()
         )
 
+    @property
+    def _bins(self) -> int:
+        """Cells behind them hold people without a value, or outside."""
+        return len(self.attribute.edges) - 1
+
+    def _by_group(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Answers to the term (the last axis) as groups × bins."""
+        shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
+        split = answers.reshape(*answers.shape[:-1], *shape)
+        along = np.moveaxis(split, answers.ndim - 1 + self._place, -1)
+        return along.reshape(*answers.shape[:-1], -1, shape[self._place])[..., : self._bins]
+
+    def _test_errors(self, noisy: Noisy) -> FloatArray:
+        """Standard errors of people up to every bin less a share of all: groups × levels × bins."""
+        std, shares = self._by_group(noisy.std), np.asarray(self.levels)[None, :, None]
+        below, people = std[:, None, :], std[:, None, -1:]
+        places = self._by_group(np.arange(noisy.std.size))
+        covariance = noisy.covariance(tuple(places[:, -1].tolist()))
+        if covariance is None:  # whatever it is, errors add up to no more than this
+            return np.asarray(below + shares * people)
+        own = covariance[places, np.arange(len(places))[:, None]][:, None, :]
+        squares = below**2 + (shares * people) ** 2
+        variance = squares - 2 * shares * own
+        # What is left of what is exactly nothing, as of a public number of people, is rounding.
+        return np.sqrt(np.where(variance > 1e-12 * squares, variance, 0.0))
+
+    def spread(self, parts: Sequence[Noisy]) -> float:
+        (noisy,) = parts
+        together = self._test_errors(replace(noisy, covariance=lambda _: None))
+        return float(standardised(together, self._test_errors(noisy)).max(initial=0.0))
+
+    def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
+        (noisy,), (drawn,) = parts, errors
+        std, by_group = self._test_errors(noisy), self._by_group(drawn)
+        groups, bins = watched(std.shape[0], _WATCHED_GROUPS), watched(self._bins, _WATCHED_BINS)
+        columns = [
+            standardised(by_group[:, g, bins] - level * by_group[:, g, -1:], std[g, k, bins])
+            for g in groups
+            for k, level in enumerate(self.levels)
+        ]
+        return np.hstack(columns)
+
     def derive(self, parts: Sequence[Noisy], widths: Widths) -> Column:
         (noisy,) = parts
-        shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
         edges = np.asarray(self.attribute.edges, dtype=np.float64)
-        values, std = (
-            np.moveaxis(array.reshape(shape), self._place, -1).reshape(-1, shape[self._place])
-            for array in (noisy.values, noisy.std)
-        )
-        bins = len(edges) - 1  # cells behind them hold people without a value, or outside
-        results = [
-            quantile
-            for row, errors in zip(values[:, :bins], std[:, :bins], strict=True)
-            for quantile in quantiles(row, errors, widths.all * errors, edges, self.levels)
+        values, std = self._by_group(noisy.values), self._by_group(noisy.std)
+        tests = self._test_errors(noisy)
+        found = [
+            [
+                quantile
+                for row, errors, own in zip(values, std, tests, strict=True)
+                for quantile in quantiles(row, errors, width * own, edges, self.levels)
+            ]
+            for width in (widths.each_test(1.0), widths.all_tests(1.0))
         ]
-        ends = np.array([q.lower for q in results]), np.array([q.upper for q in results])
-        estimates = np.array([q.estimate for q in results])
-        return Column(estimates, np.full(len(results), np.nan), ends, ends)
+        each, all_ = ((_array(q.lower for q in own), _array(q.upper for q in own)) for own in found)
+        estimates = _array(q.estimate for q in found[0])
+        return Column(estimates, np.full(len(estimates), np.nan), each, all_)
+
+
+def _array(values: Iterable[float]) -> FloatArray:
+    return np.array(list(values), dtype=np.float64)
