@@ -6,15 +6,21 @@ so that a thousand releases of every case take minutes.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 
 import noisewright as nw
+from noisewright.central.mechanism import Measurement
+from noisewright.estimate.accuracy import Accuracy, Conditioned
+from noisewright.planning import postprocess
 from noisewright.planning.central import CentralPlan
 from noisewright.workload.statistics import Column
 from oracles.privacy_oracles import SeededSource
@@ -117,7 +123,18 @@ def intervals(groups: Sequence[np.ndarray]) -> list[float]:
     return [counts[a : b + 1].sum() for a in range(len(counts)) for b in range(a, len(counts))]
 
 
+def cumulative(groups: Sequence[np.ndarray]) -> list[float]:
+    """People up to every age, by group; the first attribute of the schema varies slowest."""
+    counts = np.array([people([group & age for age in BY_AGE]) for group in groups])
+    return list(counts.cumsum(axis=1).ravel())
+
+
 # --- questions ------------------------------------------------------------------------------------
+
+
+def printed(release: nw.Release) -> Column:
+    """What a release says of its own questions."""
+    return release.intervals
 
 
 @dataclass(frozen=True)
@@ -129,7 +146,7 @@ class Question:
     truth: Sequence[float]
     grid: str = ""
     """Why intervals may hold more often than they say."""
-    read: Callable[[nw.Release], Column] = lambda release: release.intervals
+    read: Callable[[nw.Release], Column] = printed
 
 
 def quantiles_of(release: nw.Release) -> Column:
@@ -141,6 +158,7 @@ def quantiles_of(release: nw.Release) -> Column:
 
 TABLES = ("region", "sex", "age")
 COARSE = "bins: a quantile lies inside a bin, and both its edges are far from where noise decides"
+OF_THE_MEAN = "a mean that is not known widens it where counts are not far above their noise"
 FINE_BINS = "bins: an interval ends at edges and holds every bin between two that may be meant"
 LEVELS = (0.25, 0.5, 0.9)
 QUESTIONS: dict[str, Question] = {
@@ -169,6 +187,11 @@ QUESTIONS: dict[str, Question] = {
         ),
     ),
     "cdf": Question(({"cdf": "age"},), TABLES, list(np.cumsum(people(BY_AGE)))),
+    "cdfs": Question(
+        ({"cdf": "age", "by": ["sex"]}, {"cdf": "age", "by": ["region"]}),
+        TABLES,
+        [*cumulative(BY_SEX), *cumulative(BY_REGION)],
+    ),
     "ranges": Question(({"ranges": "age"},), TABLES, intervals(BY_AGE)),
     "weighted count": Question(
         ({"marginal": ["region"], "weight": "weight"},),
@@ -204,6 +227,7 @@ QUESTIONS: dict[str, Question] = {
         ({"variance": "income", "by": ["region"]},),
         ("region", "income"),
         of_number("income", variance, BY_REGION),
+        OF_THE_MEAN,
     ),
     "quantiles": Question(
         ({"quantiles": "income", "by": ["sex"], "at": list(LEVELS)},),
@@ -245,31 +269,54 @@ QUESTIONS: dict[str, Question] = {
 }
 
 
-# --- mechanisms and steps -------------------------------------------------------------------------
+# --- mechanisms -----------------------------------------------------------------------------------
 
-NOBODY = {"region": "E", "age": {"from": 80}}
+NOBODY = {"region": ["E"], "age": {"from": 80}}
 RHO, EPSILON = 2e-4, 0.03
 """So little that a bin of the numbers holds about as many people as the noise is large."""
 
 GAUSSIAN, PURE = nw.Privacy(rho=RHO), nw.Privacy(epsilon=EPSILON)
+GAUSSIAN_REPLACED = nw.Privacy(rho=RHO, neighbours="replace-one")
+PURE_REPLACED = nw.Privacy(epsilon=EPSILON, neighbours="replace-one")
 MECHANISMS: dict[str, tuple[str, nw.Privacy]] = {
     "gaussian-strategy": ("gaussian-strategy", GAUSSIAN),
-    "residual": ("residual", GAUSSIAN),
-    "shared-basis": ("shared-basis", GAUSSIAN),
-    "split": ("split", GAUSSIAN),
     "laplace-strategy": ("laplace-strategy", PURE),
     "carry": ("carry", PURE),
+    "residual": ("residual", GAUSSIAN),
+    "split": ("split", GAUSSIAN),
+    "shared-basis": ("shared-basis", GAUSSIAN),
     "k-norm": ("k-norm", PURE),
-    "gaussian-strategy, replaced": (
-        "gaussian-strategy",
-        nw.Privacy(rho=RHO, neighbours="replace-one"),
-    ),
-    "laplace-strategy, replaced": (
-        "laplace-strategy",
-        nw.Privacy(epsilon=EPSILON, neighbours="replace-one"),
-    ),
-    "carry, replaced": ("carry", nw.Privacy(epsilon=EPSILON, neighbours="replace-one")),
+    "hardt-talwar": ("hardt-talwar", PURE),
+    "projection": ("projection", GAUSSIAN),
+    "jl, replaced": ("jl", PURE_REPLACED),
+    "gaussian-strategy, replaced": ("gaussian-strategy", GAUSSIAN_REPLACED),
+    "laplace-strategy, replaced": ("laplace-strategy", PURE_REPLACED),
+    "carry, replaced": ("carry", PURE_REPLACED),
 }
+ALWAYS = ("gaussian-strategy", "laplace-strategy", "carry")
+REPLACED = tuple(f"{name}, replaced" for name in ALWAYS)
+BIASED = {
+    "projection": "widened to hold the projected answer, which is the nearer one",
+    "jl, replaced": "widened by the most that a sketch may be off on average",
+}
+"""Those that are planned for a number of people, and what that does to intervals."""
+OTHERS: dict[str, tuple[str, ...]] = {
+    "histogram": ("k-norm",),
+    "marginal": ("k-norm",),
+    "marginals": ("residual", "split", "k-norm", "hardt-talwar", *BIASED),
+    "count": ("residual", "k-norm", "hardt-talwar", *BIASED),
+    "cdf": ("k-norm", "hardt-talwar", *BIASED),
+    "cdfs": ("split", "shared-basis"),
+    "quantiles, coarse bins": ("k-norm",),
+    "quantiles of a CDF": ("projection",),
+}
+"""What plans a question beside the mechanisms that plan them all."""
+
+
+def mechanisms(question: str) -> tuple[str, ...]:
+    """All that plan a question; of the number of people nothing is private when one is replaced."""
+    replaced = () if question == "total" else REPLACED
+    return (*ALWAYS, *OTHERS.get(question, ()), *replaced)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +336,8 @@ class Subject:
     def plan(self) -> CentralPlan:
         name, privacy = MECHANISMS[self.mechanism]
         asked = nw.Workload.from_spec({"queries": list(self.question.entries)}, self.domain)
-        return nw.plan(asked, privacy, mechanism=name)
+        people = PEOPLE if self.mechanism in BIASED else None
+        return nw.plan(asked, privacy, mechanism=name, people=people)
 
     @cached_property
     def exact(self) -> Any:
@@ -301,14 +349,36 @@ class Subject:
             release = self.plan.release_counts(self.exact, source)
             yield replace(release, identity=f"{seed}-{number}")
 
+    @cached_property
+    def plans(self) -> dict[str, CentralPlan]:
+        """Plans of what is done to releases, which are the same for all of them."""
+        return {}
 
-Step = Callable[[nw.Release, "Subject", nw.Release], nw.Release]
+
+# --- steps after the noise ------------------------------------------------------------------------
+
+Step = Callable[[nw.Release, Subject, nw.Release], nw.Release]
 """What is done to a release of a subject, of which another release is at hand."""
 
 
 def declared(release: nw.Release, subject: Subject, _: nw.Release) -> nw.Release:
     """The first answer is public."""
-    return nw.post_process(release, invariants={release.labels[0]: subject.question.truth[0]})
+    first = next(iter(subject.plan.each_label()))
+    return nw.post_process(release, invariants={first: subject.question.truth[0]})
+
+
+def combined(release: nw.Release, subject: Subject, other: nw.Release) -> nw.Release:
+    if "combined" not in subject.plans:
+        subject.plans["combined"] = nw.combine(release, other).plan
+    both = Measurement(parts=(release.measurement, other.measurement))
+    return replace(release, plan=subject.plans["combined"], measurement=both)
+
+
+def asked_later(release: nw.Release, subject: Subject, _: nw.Release) -> nw.Release:
+    if "later" not in subject.plans:
+        asked = {"queries": list(subject.question.entries)}
+        subject.plans["later"] = release.answer(asked).plan
+    return replace(release, plan=subject.plans["later"])
 
 
 STEPS: dict[str, Step] = {
@@ -317,13 +387,40 @@ STEPS: dict[str, Step] = {
     "integer": lambda release, *_: nw.post_process(release, integer=True),
     "declared": declared,
     "suppressed": lambda release, *_: nw.post_process(release, suppress=0.3),
-    "combined": lambda release, _, other: nw.combine(release, other),
-    "asked later": lambda release, subject, _: release.answer(
-        {"queries": list(subject.question.entries)}
-    ),
+    "combined": combined,
+    "asked later": asked_later,
 }
 IMPOSSIBLE = "impossible cells"  # declared before a plan is made, not after its release
-AFTER_ALL = ("non-negative", "integer", "declared", "suppressed")  # of counts alone
+OF_COUNTS = ("non-negative", "integer", "declared", "suppressed", IMPOSSIBLE)
+
+
+def steps(question: str, mechanism: str) -> tuple[str, ...]:
+    """Steps that can be taken: those of counts alone after them, under one mechanism of a kind."""
+    if QUESTIONS[question].read is not printed or mechanism not in ALWAYS:
+        return ("none",)
+    asked = QUESTIONS[question]
+    counts = asked.names == TABLES and not any("quantiles" in entry for entry in asked.entries)
+    after = [step for step in OF_COUNTS if counts and (question, step) != ("total", "declared")]
+    return ("none", "combined", "asked later", *after)
+
+
+def reason(question: str, mechanism: str, step: str) -> str:
+    """Why a case may cover more than .99; empty where it may not."""
+    if mechanism in BIASED:
+        return BIASED[mechanism]
+    if step == "suppressed":
+        return "both intervals are those for all answers at once"
+    if step in ("non-negative", "integer"):
+        return "widened to hold the answer, which is the nearer one"
+    return QUESTIONS[question].grid
+
+
+CASES = [
+    (question, mechanism, step)
+    for question in QUESTIONS
+    for mechanism in mechanisms(question)
+    for step in steps(question, mechanism)
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,12 +441,13 @@ class Coverage:
 
     @property
     def error(self) -> float:
-        """The standard error of that: answers of one release go together."""
-        return float(self.each.mean(axis=1).std(ddof=1) / np.sqrt(self.releases))
+        """The standard error of that where 95 % are: answers of one release go together."""
+        spread = self.each.mean(axis=1).std(ddof=1)
+        return float(max(spread, 1 / self.each.shape[1] / 10) / np.sqrt(self.releases))
 
     @property
     def least(self) -> float:
-        """The same for the answer that is covered least."""
+        """How often the answer is inside that is covered least."""
         return float(self.each.mean(axis=0).min())
 
     @property
@@ -358,7 +456,10 @@ class Coverage:
         return float(self.all.mean())
 
 
-def held(column: Column, truth: Sequence[float]) -> tuple[np.ndarray, bool]:
+SLACK = 1e-6  # sums of decimals are no whole numbers
+
+
+def held(column: Column, truth: np.ndarray) -> tuple[np.ndarray, bool]:
     """Which answers are inside their own intervals, and whether all are inside the joint ones."""
     each, all_ = (
         (low - SLACK <= truth) & (truth <= high + SLACK) | np.isnan(low)
@@ -367,23 +468,51 @@ def held(column: Column, truth: Sequence[float]) -> tuple[np.ndarray, bool]:
     return each, bool(all_.all())
 
 
-SLACK = 1e-6  # sums of decimals are no whole numbers
+@contextmanager
+def conditions_kept() -> Iterator[None]:
+    """What declared values do to errors follows from the plan: worked out once, not per release."""
+    original, known = postprocess.Conditioned, dict[tuple[int, bytes], Conditioned]()
+
+    def kept(inner: Accuracy, places: np.ndarray, count: int, exact: np.ndarray) -> Conditioned:
+        key = id(inner), places.tobytes()
+        if key not in known:
+            known[key] = original(inner, places, count, exact)
+        return known[key]
+
+    with mock.patch.object(postprocess, "Conditioned", kept):
+        yield
 
 
 def covered(
-    subject: Subject, steps: Sequence[str], releases: int, seed: int
+    question: str, mechanism: str, wanted: Sequence[str], releases: int, seed: int
 ) -> dict[str, Coverage]:
-    """The coverage after every step, all from the same measurements."""
+    """The coverage after every step, those of one plan from the same measurements."""
+    found = {}
+    for impossible in (False, True):
+        own = [step for step in wanted if (step == IMPOSSIBLE) == impossible]
+        if own:
+            subject = Subject(QUESTIONS[question], mechanism, impossible)
+            with conditions_kept():
+                found |= _covered(subject, own, releases, seed)
+    return {step: found[step] for step in wanted}
+
+
+def _covered(
+    subject: Subject, wanted: Sequence[str], releases: int, seed: int
+) -> dict[str, Coverage]:
     truth = np.asarray(subject.question.truth)
-    hits: dict[str, list[tuple[np.ndarray, bool]]] = {step: [] for step in steps}
-    drawn = subject.released(releases, seed)
-    others = subject.released(releases, seed + 1)
-    for release, other in zip(drawn, others, strict=True):
-        for step in steps:
-            hits[step].append(
-                held(subject.question.read(STEPS[step](release, subject, other)), truth)
-            )
+    hits: dict[str, list[tuple[np.ndarray, bool]]] = {step: [] for step in wanted}
+    pairs = zip(subject.released(releases, seed), subject.released(releases, seed + 1), strict=True)
+    for release, other in pairs:
+        for step in wanted:
+            result = STEPS.get(step, STEPS["none"])(release, subject, other)
+            hits[step].append(held(subject.question.read(result), truth))
     return {
         step: Coverage(np.array([each for each, _ in own]), np.array([all_ for _, all_ in own]))
         for step, own in hits.items()
     }
+
+
+def seed_of(question: str, mechanism: str) -> int:
+    """One seed for each plan."""
+    return 1 + zlib.crc32(f"{question}/{mechanism}".encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
@@ -12,7 +13,7 @@ from noisewright.planning.interval_widths import statistic_widths, term_parts
 from noisewright.planning.release import Release
 from noisewright.workload.quantiles import check_levels
 from noisewright.workload.spec import Questions
-from noisewright.workload.statistics import Counts, Quantiles
+from noisewright.workload.statistics import Counts, Quantiles, Widths
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,8 @@ def release_quantiles(
     if accuracy.bias is not None:
         rule = "is biased by more than noise, which no quantile is read from"
         raise InvalidParameter("release", plan.mechanism, rule, "plan with another mechanism")
-    questions = list(_cdfs(plan, levels, table))
+    questions, widths = _asked(plan, tuple(levels), table)
     terms = [need for question in questions for need in question.needs]
-    widths = statistic_widths(accuracy, plan.terms, questions)
     parts = term_parts(accuracy, plan.terms, plan.noisy(release.measurement))
     quantiles: list[GroupQuantile] = []
     for question, term in zip(questions, terms, strict=True):
@@ -60,6 +60,15 @@ def release_quantiles(
             for (group, level), *ends in places
         ]
     return quantiles
+
+
+@lru_cache(maxsize=4)
+def _asked(
+    plan: CentralPlan, levels: tuple[float, ...], table: str | None
+) -> tuple[list[Quantiles], Widths]:
+    """What is read off, and how wide; kept, as the same is read off every release of a plan."""
+    questions = list(_cdfs(plan, levels, table))
+    return questions, statistic_widths(plan.interval_accuracy, plan.terms, questions)
 
 
 def check_quantiles(plan: CentralPlan, levels: Sequence[float], table: str | None = None) -> None:

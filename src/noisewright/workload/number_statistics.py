@@ -36,7 +36,8 @@ CLEAR = 4
 """Half-widths that a count must be for a ratio to it to be stated."""
 
 _OF_THE_MEAN = 0.1
-"""Share of what may fail of a variance that its mean takes: <figure>."""
+"""Share of what may fail of a variance that its mean takes: under Gaussian noise the narrowest of
+0.02 to 0.2 (the others up to 2 % wider); under pure noise 0.2 is 3 % narrower and covers more."""
 
 _MEANS = 33
 """Means tried for a variance: between two of them its ends differ by 1/1000 of the mean's."""
