@@ -158,7 +158,8 @@ def test_files_keep_what_was_asked(tmp_path: Path, queries: str) -> None:
     again = nw.load(tmp_path / "plan.nw")
     assert isinstance(again, CentralPlan)
     assert (again.asked, again.privacy) == (BOTH, PURE)
-    assert again.summary() == made.summary()
+    timeless = {"seconds": 0.0}  # no file keeps how long planning took
+    assert again.summary() | timeless == made.summary() | timeless
 
 
 def test_noise_stays_of_its_kind_under_another_budget() -> None:
