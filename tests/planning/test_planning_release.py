@@ -109,7 +109,8 @@ def test_plans_come_back_from_files(tmp_path: Path) -> None:
         p.save(tmp_path / "p.nw")
         again = load(tmp_path / "p.nw")
         assert again.record() == p.record()
-        assert again.summary() == p.summary()
+        timeless = {"seconds": 0.0}  # no file keeps how long planning took
+        assert again.summary() | timeless == p.summary() | timeless
         np.testing.assert_array_equal(again.workload.dense(), p.workload.dense())
 
 
