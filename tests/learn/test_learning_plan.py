@@ -354,3 +354,25 @@ def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
     except OutOfReach:
         return
     assert plan.people * epsilon**2 > 0.85 * usual.people * 0.01**2
+
+
+@pytest.mark.parametrize(
+    ("text", "task", "epsilon"),
+    [
+        ("thresholds:8", "agnostic", 8.0),
+        ("thresholds:16", "agnostic", 12.0),
+        ("thresholds:8", "realizable", 8.0),
+        ("intervals:16", "realizable", 1.0),
+    ],
+)
+def test_where_one_randomizer_loses_a_query_another_is_taken(
+    text: str, task: str, epsilon: float
+) -> None:
+    """Few own directions do not tell all points apart; what is missed is counted as a bias."""
+    plan = nw.learn.plan(text, nw.Privacy(epsilon), task=task, alpha=0.3)
+    answers = plan.answers
+    assert answers is not None
+    means = answers.targets @ answers.reading @ answers.chances
+    missed = np.abs(means - answers.targets).max(axis=1)
+    assert (missed <= 0.01 * np.abs(answers.targets).max(axis=1)).all()
+    assert (answers.tails.bias >= missed * (1 - 1e-6)).all()

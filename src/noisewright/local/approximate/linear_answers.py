@@ -30,7 +30,7 @@ from noisewright.workload.base import FloatArray
 
 _BLOCK_ENTRIES = 2**23
 _CENTRING_STEPS = 40
-_LOST = 1e-3  # of a query: where rank is lost it is nearly all, and less is counted as a bias
+_LOST = 1e-2  # of a query: where rank is lost it is nearly all, and less is counted as a bias
 _TYPICAL = 10_000, 0.05  # people and failure probability at which randomizers are compared
 
 
@@ -114,18 +114,24 @@ class LinearAnswers(Shown):
         return np.maximum(variance, 0.0), numbers.max(axis=1), numbers.min(axis=1), missed
 
     def _missed(self, rows: FloatArray, numbers: FloatArray) -> FloatArray:
-        """How far the means of numbers are from the queries, by the rounding of small ε.
+        """How far the means of numbers are from the queries.
 
-        All figures rest on them: what an information matrix loses of its rank is seen nowhere else.
+        Small ε are lost in rounding; where ε is large, people may share all directions that they
+        own. All figures rest on these means: a rank that is lost is seen nowhere else.
         """
         missed = np.abs(numbers @ self.chances - rows).max(axis=1)
         lost = float((missed / np.maximum(np.abs(rows).max(axis=1), np.finfo(float).tiny)).max())
-        if lost > _LOST:
+        if lost <= _LOST:
+            return np.asarray(missed)
+        if self.strategy.epsilon < 1:
             raise OutOfReach(
                 f"epsilon={self.strategy.epsilon:g} is too small for these queries: a share of "
                 f"{lost:.2g} of one is lost in the rounding of what reports say; try a larger one"
             )
-        return np.asarray(missed)
+        raise OutOfReach(
+            f"reports of {self.strategy.kind} at epsilon={self.strategy.epsilon:g} do not tell "
+            f"these queries apart: a share of {lost:.2g} of one is lost; try a smaller epsilon"
+        )
 
     @cached_property
     def chances(self) -> FloatArray:
@@ -194,7 +200,7 @@ def vector_answers(
 
     With `signed`, people hold a point and a label ±1: column j is point j with label +1, column
     n + j the same with −1, which stands for the opposite vector. "auto" takes the randomizer whose
-    answers stray less.
+    answers stray less, of those whose reports tell the queries apart.
     """
     r, a = np.asarray(rows, dtype=np.float64), np.asarray(columns, dtype=np.float64)
     if r.ndim != 2 or a.ndim != 2 or r.shape[1] != a.shape[0] or 0 in r.shape + a.shape:
@@ -217,11 +223,17 @@ def fitted_answers(
     vectors = padded_vectors(columns)
     vectors = np.hstack([vectors, -vectors]) if signed else vectors
     names: tuple[Randomizer, ...] = ("one-bit", "privunit")
-    tried = [
-        LinearAnswers(codebook(vectors, epsilon, name), whole)
-        for name in names
-        if randomizer in ("auto", name)
-    ]
-    if not tried:
+    if randomizer not in ("auto", *names):
         raise InvalidParameter("randomizer", randomizer, f"must be 'auto' or one of {names}")
-    return min(tried, key=lambda answers: answers.deviation(*_TYPICAL))
+
+    tried: list[tuple[float, LinearAnswers]] = []
+    refusals: list[OutOfReach] = []
+    for name in names if randomizer == "auto" else (randomizer,):
+        answers = LinearAnswers(codebook(vectors, epsilon, name), whole)
+        try:
+            tried.append((answers.deviation(*_TYPICAL), answers))
+        except OutOfReach as refusal:
+            refusals.append(refusal)
+    if not tried:
+        raise refusals[0]
+    return min(tried, key=lambda one: one[0])[1]
