@@ -241,3 +241,33 @@ def test_means_alone_are_reported_without_an_error_that_nobody_knows(
         assert "NaN" not in page
     with pytest.raises(InvalidParameter, match="sums or means"):
         nw.compare(asked, ONE)
+
+
+WRONG_KINDS: list[Any] = ["three", None, [1, 2], 1j]
+
+
+@pytest.mark.parametrize("text", ["identity:4", "prefix:4"])
+@pytest.mark.parametrize("name", ["effort", "seed", "norm", "target_ratio", "time_limit", "alpha"])
+def test_settings_of_the_wrong_kind_are_refused_by_name(name: str, text: str) -> None:
+    """Whether or not the mechanism that is taken would have looked at them."""
+    for value in WRONG_KINDS:
+        if value is None and name in ("target_ratio", "time_limit", "alpha"):
+            continue  # not given
+        given: Any = {name: value}
+        with pytest.raises(InvalidParameter, match=rf"^{name}\b"):
+            nw.plan(text, ONE, model="local", **given)
+
+
+def test_efforts_that_nobody_knows_are_refused_where_nothing_is_searched() -> None:
+    with pytest.raises(InvalidParameter, match="effort='quick' must be one of low, normal, high"):
+        nw.plan("identity:6", ONE, model="local", effort="quick")
+
+
+@pytest.mark.parametrize("model", ["central", "local"])
+@pytest.mark.parametrize("matrix", [[[1, 2], [3]], [["a"]], [[1j, 1], [1, 1]], [[{}]]], ids=str)
+def test_matrices_of_what_is_no_number_are_refused(matrix: Any, model: Any) -> None:
+    """Complex ones too, whose imaginary parts were left out of every answer."""
+    with pytest.raises(InvalidParameter, match="must hold real numbers"):
+        nw.plan(matrix, ONE, model=model)
+    with pytest.raises(InvalidParameter, match="prior="):
+        nw.plan("prefix:4", ONE, model="local", prior=matrix)

@@ -98,9 +98,13 @@ class MatrixStrategy(IndexStrategy):
         return cls(place.node(Weigh).matrix, settings["epsilon"], prior)
 
 
-def check_prior(prior: FloatArray, size: int) -> FloatArray:
+def check_prior(prior: npt.ArrayLike, size: int) -> FloatArray:
     """A positive distribution over types."""
-    values = np.asarray(prior, dtype=np.float64)
+    try:
+        values = np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        rule = f"must be {size} numbers, the share of people with each type"
+        raise InvalidParameter("prior", type(prior).__name__, rule) from None
     if values.shape != (size,) or not np.isfinite(values).all() or values.min() <= 0:
         raise InvalidParameter("prior", f"array of shape {values.shape}", "must be positive")
     with np.errstate(over="ignore"):

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any, Self, TypedDict
 
@@ -21,6 +22,7 @@ from noisewright.local.fixedpoint import check_planned
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.privacy.budget import Privacy
+from noisewright.privacy.rounding import number, positive
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
@@ -38,6 +40,7 @@ class Progress:
     seconds: float
 
 
+EFFORTS = "low", "normal", "high"
 EFFORT_VARIABLE = "NOISEWRIGHT_EFFORT"
 
 
@@ -120,10 +123,16 @@ class Search:
         return self.objective != "worst" or self.prior is not None or self.norm != 2
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or int(self.seed) != self.seed or self.seed < 0:
+        if self.effort not in EFFORTS:
+            raise InvalidParameter("effort", self.effort, f"must be one of {', '.join(EFFORTS)}")
+        if number("seed", self.seed).denominator != 1 or self.seed < 0:
             raise InvalidParameter("seed", self.seed, "must be a whole number >= 0")
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise InvalidParameter("time_limit", self.time_limit, "must be > 0 seconds")
+        if self.time_limit not in (None, inf):
+            positive("time_limit", self.time_limit, "give seconds")
+        if self.target_ratio is not None:
+            positive("target_ratio", self.target_ratio, "1.01 is within 1 % of the bound")
+        if self.norm != inf:
+            number("norm", self.norm, "2 is the mean square, inf the worst")
 
 
 def _same(value: object, other: object) -> bool:

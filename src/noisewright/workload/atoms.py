@@ -302,6 +302,20 @@ class Parity(Workload):
         )
 
 
+def _is_real(kind: np.dtype[Any]) -> bool:
+    """Whether numbers of a kind lose at most digits as floats: complex ones lose a part."""
+    return kind.kind in "biufO"
+
+
+def _real(matrix: Any) -> FloatArray | None:
+    """A copy in floats; None of what holds no real numbers, or rows that differ in length."""
+    try:
+        given = np.asarray(matrix)
+        return np.array(given, dtype=np.float64) if _is_real(given.dtype) else None
+    except (TypeError, ValueError):
+        return None
+
+
 @dataclass(frozen=True, eq=False)
 class Explicit(Dense, Workload):
     """Queries given as the rows of a matrix, dense or SciPy sparse."""
@@ -312,12 +326,18 @@ class Explicit(Dense, Workload):
     def __post_init__(self) -> None:
         from scipy.sparse import csr_array, issparse
 
-        if issparse(self.matrix):
-            matrix: Any = csr_array(cast(Any, self.matrix), dtype=np.float64)
-            values = matrix.data
-        else:
-            matrix = np.array(self.matrix, dtype=np.float64)
-            values = matrix
+        matrix: Any = None
+        if not issparse(self.matrix):
+            matrix = _real(self.matrix)
+        elif _is_real(cast(Any, self.matrix).dtype):
+            matrix = csr_array(cast(Any, self.matrix), dtype=np.float64)
+        if matrix is None:
+            raise InvalidParameter(
+                "workload",
+                f"matrix of {type(self.matrix).__name__}",
+                "must hold real numbers, as many in every row",
+                "give one row per query and one column per cell",
+            )
         if matrix.ndim != 2 or 0 in matrix.shape:
             raise InvalidParameter(
                 "workload",
@@ -325,6 +345,7 @@ class Explicit(Dense, Workload):
                 "must be a matrix with at least one row and one column",
                 "give one row per query and one column per cell",
             )
+        values = matrix if isinstance(matrix, np.ndarray) else matrix.data
         if not np.isfinite(values).all():
             raise InvalidParameter(
                 "workload",

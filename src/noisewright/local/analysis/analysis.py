@@ -14,6 +14,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import squared_norm, table_gram, without_offsets
 from noisewright.local.strategy import IndexStrategy, Strategy
+from noisewright.privacy.rounding import positive
 from noisewright.workload.base import FloatArray, Workload
 from noisewright.workload.gram import Gram
 
@@ -127,8 +128,7 @@ def report_estimates(strategy: IndexStrategy) -> FloatArray:
 
 def check_alpha(alpha: float) -> float:
     """Refuse a variance target that is not a positive number, or for which none counts people."""
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise InvalidParameter("alpha", alpha, "must be > 0", "0.01 is customary")
+    positive("alpha", alpha, "0.01 is customary")
     if alpha < _LEAST_ALPHA:
         raise InvalidParameter("alpha", alpha, f"must be >= {_LEAST_ALPHA:g}", "0.01 is customary")
     return float(alpha)

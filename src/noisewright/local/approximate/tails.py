@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite
 
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.privacy.rounding import positive, probability
 from noisewright.workload.base import FloatArray
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
@@ -29,8 +29,7 @@ class MaxError:
     beta: float = 0.05
 
     def __post_init__(self) -> None:
-        if not (isfinite(self.error) and self.error > 0):
-            raise InvalidParameter("max_error", self.error, "must be > 0", "0.05 is 5 in a hundred")
+        positive("max_error", self.error, "0.05 is 5 in a hundred")
         if not _LEAST_ERROR <= self.error <= 1 / _LEAST_ERROR:
             rule = f"must lie between {_LEAST_ERROR:g} and {1 / _LEAST_ERROR:g}"
             raise InvalidParameter("max_error", self.error, rule, "0.05 is 5 in a hundred")
@@ -121,6 +120,5 @@ def biases(targets: FloatArray, matrix: FloatArray) -> tuple[FloatArray, FloatAr
 
 def check_beta(beta: float) -> float:
     """Refuse chances of failure outside (0, 1)."""
-    if not 0 < beta < 1:
-        raise InvalidParameter("beta", beta, "must lie between 0 and 1", "0.05 is customary")
+    probability("beta", beta, "0.05 is customary")
     return float(beta)

@@ -72,7 +72,7 @@ class Task:
                 gram = weighted_gram(queries, np.asarray(query_weights, dtype=np.float64))
         checked = None
         if prior is not None:
-            checked = check_prior(np.asarray(prior, dtype=np.float64), gram.size)
+            checked = check_prior(prior, gram.size)
             objective = "prior"
         unit, gram = normalised(gram)
         return cls(listed, gram, check_epsilon(epsilon), objective, checked, unit)
