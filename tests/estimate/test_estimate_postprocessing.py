@@ -92,6 +92,30 @@ def test_fit_keeps_declared_sums_and_empty_cells() -> None:
     assert found == pytest.approx(best, rel=1e-5)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", range(40))
+def test_cells_declared_beside_the_total_are_kept_and_the_others_share_what_is_left(
+    seed: int,
+) -> None:
+    """The best fit of the other cells is their nearest point of that sum."""
+    rng = np.random.default_rng(seed)
+    cells = int(rng.integers(2, 20))
+    truth = rng.multinomial(300, rng.dirichlet(np.full(cells, 0.3))).astype(float)
+    known = rng.permutation(cells)[: int(rng.integers(1, cells + 1))]
+    others = np.setdiff1d(np.arange(cells), known)
+
+    rows = np.vstack([np.ones(cells), np.eye(cells)[known]])
+    std = np.full(cells, 10.0 ** rng.uniform(-1, 2))
+    std[known] = 0.0
+    answers = truth + std * rng.normal(size=cells)
+
+    facts = Facts(None, rows, rows @ truth)
+    fit = nonnegative_histogram(workload(f"identity:{cells}"), answers, std, facts=facts).histogram
+    np.testing.assert_allclose(fit[known], truth[known], atol=1e-4)
+    best = project_to_total(answers[others], truth[others].sum())
+    np.testing.assert_allclose(fit[others], best, atol=1e-2 * max(1.0, std.max()))
+
+
 def test_declared_values_that_no_people_have_are_refused() -> None:
     rows = np.array([[1.0, 1, 1], [1, 1, 0]])
     check_agreement(rows, np.array([5.0, 5.0]))

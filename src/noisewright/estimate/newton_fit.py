@@ -12,6 +12,7 @@ steps; this takes less than a hundred. Declared sums are queries of infinite wei
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,10 @@ _LONGER = 10.0  # how much longer every proximal step is than the one before
 _DECLARED = 1e-9  # of the mean curvature: what stands for infinite weight
 _SHORTEST = 1e-6
 _INNER = 1e-9
+_DAMPING = 1e-9, 1e-6, 1e-3, 1.0
+"""Shares of the largest curvature that are added where Newton's own step leads far astray: where
+all cells of a declared sum are at zero, nothing but its slack of 10^-9 holds its multiplier."""
+_FAR = 1e6  # times what is near enough: there rounding is no reason to stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,33 +162,54 @@ class _Proximal:
     def solve(self, u: FloatArray) -> tuple[FloatArray, int]:
         """The multipliers of the step, and how many Newton steps found them."""
         rows, x = self.rows, self.point(u)
-        cost = self.cost(u, x)
         for done in range(_NEWTON_STEPS):
             slope = rows.slack * u + rows.values - rows.images(x)
-            if float(np.linalg.norm(slope / np.sqrt(rows.slack.max()))) <= self.enough:
+            missed = float(np.linalg.norm(slope / np.sqrt(rows.slack.max())))
+            if missed <= self.enough:
                 return u, done
-            direction = self._direction(x > 0, slope)
+            lower = self._lower(u, x, slope, far=missed > _FAR * self.enough)
+            if lower is None:  # rounding lets nothing fall any further
+                return u, done
+            u, x = lower, self.point(lower)
+        return u, _NEWTON_STEPS
+
+    def _lower(
+        self, u: FloatArray, x: FloatArray, slope: FloatArray, *, far: bool
+    ) -> FloatArray | None:
+        """Multipliers of less cost, by Newton's step or, far from the end, by a damped one."""
+        cost = self.cost(u, x)
+        for damping in (0.0, *_DAMPING) if far else (0.0,):
+            try:
+                direction = self._direction(x > 0, slope, damping)
+            except np.linalg.LinAlgError:  # singular but for rounding
+                continue
             falls, share = float(slope @ direction), 1.0
             while share > _SHORTEST:
                 trial = u + share * direction
-                moved = self.point(trial)
-                lower = self.cost(trial, moved)
-                if lower <= cost + 1e-4 * share * falls:
-                    break
+                if self.cost(trial, self.point(trial)) <= cost + 1e-4 * share * falls:
+                    return trial
                 share /= 2
-            else:  # rounding lets nothing fall any further
-                return u, done
-            u, x, cost = trial, moved, lower
-        return u, _NEWTON_STEPS
+        return None
 
-    def _direction(self, above: npt.NDArray[np.bool_], slope: FloatArray) -> FloatArray:
-        from scipy.linalg import solve
+    def _direction(
+        self, above: npt.NDArray[np.bool_], slope: FloatArray, damping: float
+    ) -> FloatArray:
+        from scipy.linalg import cho_factor, cho_solve
 
         seen = self.rows.columns[above]
         curvature = self.length * np.asarray((seen.T @ seen).toarray())
-        curvature[np.diag_indices(len(slope))] += self.rows.slack
-        curvature[np.diag_indices(len(slope))] *= 1 + 1e-13  # sums of cells that all are empty
-        return -np.asarray(solve(curvature, slope, assume_a="pos", check_finite=False))
+        diagonal = np.diag_indices(len(slope))
+        curvature[diagonal] += self.rows.slack
+        curvature[diagonal] *= 1 + 1e-13  # sums of cells that all are empty
+        if damping:
+            curvature[diagonal] += damping * self.length * self.largest
+        return -np.asarray(cho_solve(cho_factor(curvature, check_finite=False), slope))
+
+    @cached_property
+    def largest(self) -> float:
+        """At least the largest curvature that cells can give."""
+        squares = np.asarray(self.rows.columns.multiply(self.rows.columns).sum(axis=0))
+        return float(squares.sum())
 
 
 def _largest_curvature(rows: Rows) -> float:

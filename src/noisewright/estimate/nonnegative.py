@@ -29,6 +29,7 @@ _EXACT = 0.02  # of the largest standard error
 _KNOWN = 1e-3
 _NEGLIGIBLE = 1e-7  # of the largest variance: answers are then within 5e-4 standard errors
 _ROUNDS = 10
+_ASTRAY = 1e-3  # of declared sums: a projection makes up for less
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +154,7 @@ def nonnegative_histogram(
 def _by_newton(
     problem: _Problem, start: FloatArray, possible: Mask | None
 ) -> tuple[FloatArray, int] | None:
-    """The best point and its steps; None where there are too many queries to be written out."""
+    """The best point and its steps; None of too many queries to be written out, or if it fails."""
     inside = np.arange(start.size) if possible is None else np.flatnonzero(possible)
     gathered = gathered_rows(problem.workload, problem.answers, problem.weights, inside)
     if gathered is None:
@@ -161,7 +162,9 @@ def _by_newton(
     whole = with_declared(gathered, problem.rows[:, inside], problem.values)
     x = np.zeros_like(start)
     x[inside], used = newton_fit(whole, start[inside], _NEGLIGIBLE * problem.unit)
-    return x, used
+    gap = np.abs(problem.rows @ x - problem.values).max(initial=0.0)
+    astray = gap > _ASTRAY * (1 + np.abs(problem.values).max(initial=0.0))
+    return None if astray else (x, used)
 
 
 def _by_descent(
@@ -259,6 +262,8 @@ def _largest_curvature(workload: Workload, weights: FloatArray) -> float:
         vector = vector / np.linalg.norm(vector)
         vector = np.asarray(workload.rmatvec(weights * workload.matvec(vector)))
         value = float(np.linalg.norm(vector))
+        if not value:  # every answer was declared: nothing is left to fit
+            return 1.0
     return 1.05 * value
 
 
