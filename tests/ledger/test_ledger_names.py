@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import shutil
@@ -218,3 +220,24 @@ def test_a_ledger_that_older_versions_wrote_goes_on(tmp_path: Path) -> None:
     book.reserve("people", cost(rho(0.1)))
     assert len(book.verify().account("people").releases) == 1
     assert {file.name for file in tmp_path.iterdir()} == {"budget.db"}
+
+
+def open_files() -> int:
+    """How many this process holds."""
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def test_where_no_lock_is_known_that_is_said_and_the_file_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on some network disks, which refuse to unlock as well."""
+    book = ledger(tmp_path, nw.Privacy(rho=1))
+
+    def unsupported(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    before = open_files()
+    with pytest.raises(InvalidParameter, match=r"cannot be locked .*keep it on a local disk"):
+        book.account("people")
+    assert open_files() == before

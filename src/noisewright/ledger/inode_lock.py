@@ -36,13 +36,15 @@ def held_alone(path: Path, patience: float, *, new: bool = False) -> Iterator[No
         handle = os.open(path, os.O_RDWR | os.O_CREAT if new else os.O_RDONLY, _MODE)
         try:
             _wait(handle, path, deadline)
-            # Another file may have taken the name while this one was waited for.
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                check_only_name(path, "ledger")
-                yield
-                return
+            try:
+                # Another file may have taken the name while this one was waited for.
+                if os.path.samestat(os.fstat(handle), path.stat()):
+                    check_only_name(path, "ledger")
+                    yield
+                    return
+            finally:
+                _unlock(handle)  # a forked child that lives on has the handle too
         finally:
-            _unlock(handle)  # a forked child that lives on has the handle too
             os.close(handle)
 
 
