@@ -352,6 +352,7 @@ def test_small_budgets_take_as_many_people_as_they_must_or_are_refused(
     try:
         plan = nw.learn.plan(text, nw.Privacy(epsilon), **settings)
     except OutOfReach:
+        assert epsilon == 1e-4 or text == "thresholds:64"  # where rounding may lose a query
         return
     assert plan.people * epsilon**2 > 0.85 * usual.people * 0.01**2
 

@@ -48,7 +48,10 @@ def checked_scale(name: str, scale: object) -> Fraction:
     exact = positive(name, scale, "noise needs a positive scale")
     if not 1 / SCALE_LIMIT <= exact <= SCALE_LIMIT:
         raise InvalidParameter(
-            name, scale, "must lie between 2^-40 and 2^40 grid steps", "choose another grid step"
+            name,
+            scale,
+            "must lie between 2^-40 and 2^40 grid steps",
+            "choose another budget, or another grid step",
         )
     return exact
 
