@@ -377,3 +377,10 @@ def test_where_one_randomizer_loses_a_query_another_is_taken(
     missed = np.abs(means - answers.targets).max(axis=1)
     assert (missed <= 0.01 * np.abs(answers.targets).max(axis=1)).all()
     assert (answers.tails.bias >= missed * (1 - 1e-6)).all()
+
+
+@pytest.mark.parametrize("text", ["thresholds:8", "thresholds:32", "conjunctions:4"])
+def test_larger_budgets_take_fewer_people(text: str) -> None:
+    """What keeps a smaller ε keeps a larger one too: directions at random move it by less."""
+    people = [nw.learn.plan(text, nw.Privacy(e)).people for e in (2.0, 4.0, 6.0, 8.0, 12.0)]
+    assert people == sorted(people, reverse=True)

@@ -31,6 +31,12 @@ from noisewright.workload.base import FloatArray
 _BLOCK_ENTRIES = 2**23
 _CENTRING_STEPS = 40
 _LOST = 1e-2  # of a query: where rank is lost it is nearly all, and less is counted as a bias
+_FEWEST_OWN = 16
+"""Own directions at least, where ε is large.
+
+With 7, 3 and 1 of 1,024, at ε = 5, 6 and 8, thresholds:32 takes 7,208, 11,365 and 15,435 people;
+with 16 it takes 5,081, 3,918 and 3,382, with 32 4,754, 4,102 and 3,804. Other classes go likewise.
+"""
 _TYPICAL = 10_000, 0.05  # people and failure probability at which randomizers are compared
 
 
@@ -229,7 +235,7 @@ def fitted_answers(
     tried: list[tuple[float, LinearAnswers]] = []
     refusals: list[OutOfReach] = []
     for name in names if randomizer == "auto" else (randomizer,):
-        answers = LinearAnswers(codebook(vectors, epsilon, name), whole)
+        answers = LinearAnswers(codebook(vectors, epsilon, name, _FEWEST_OWN), whole)
         try:
             tried.append((answers.deviation(*_TYPICAL), answers))
         except OutOfReach as refusal:

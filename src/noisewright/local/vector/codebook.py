@@ -146,14 +146,19 @@ def _count(coordinates: int, size: int) -> int:
     return int(max(4 * coordinates, min(count, 2**23 // size)))
 
 
-def codebook(vectors: IntArray, epsilon: float, randomizer: Randomizer) -> Codebook:
-    """Directions for these vectors: one of each pair ±g is a person's own, or the nearest few."""
+def codebook(
+    vectors: IntArray, epsilon: float, randomizer: Randomizer, fewest: int = 1
+) -> Codebook:
+    """Directions for these vectors: one of each pair ±g is a person's own, or the nearest few.
+
+    The nearest few are at least `fewest`: people who own the same ones are not told apart.
+    """
     check_epsilon(epsilon)
     coordinates, size = vectors.shape
     count = _count(coordinates, size)
     if randomizer == "one-bit":
         return Codebook.of(vectors, directions(coordinates, count // 2), epsilon)
-    chosen = max(1, min(round(count / (1 + exp(epsilon))), count // 2))
+    chosen = max(fewest, min(round(count / (1 + exp(epsilon))), count // 2))
     return Codebook.of(vectors, directions(coordinates, count), epsilon, chosen)
 
 
