@@ -123,3 +123,12 @@ def test_texts_that_differ_are_written_differently_and_rows_as_heads_are(text: s
     assert is_formula(text) or not text.strip().startswith(("=", "@", "＝"))
     if text.startswith("'") and is_formula(text[1:]):
         assert is_formula(text)  # else it would be written as text[1:] is
+
+
+def test_every_blank_before_a_formula_is_seen_in_headers_and_in_cells() -> None:
+    """Two engines of patterns read them, one of which knows blanks of ASCII alone."""
+    blanks = [chr(code) for code in range(0x10000) if chr(code).isspace()]
+    texts = [blank + "=1+1" for blank in [*blanks, "\u200b", "\u2060", "\ufeff", "\u00ad"]]
+    written = for_spreadsheets(pa.table({"text": texts}))["text"].to_pylist()
+    assert written == ["'" + text for text in texts]
+    assert all(map(is_formula, texts))

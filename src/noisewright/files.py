@@ -26,7 +26,8 @@ PRIVATE = 0o600
 
 # What spreadsheets run, in widths of east Asia too, and behind blanks, ends of lines or quotes that
 # some of them take away. A number with its sign is none, nor is a band of numbers.
-_IGNORED = r"[\s\x00-\x1f\"'" + "\ufeff\u00a0\u2000-\u200f\u3000]*"
+_BLANKS = "\u0085\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff"
+_IGNORED = r"[\s\x00-\x1f\x7f\"'" + _BLANKS + "]*"
 _FORMULA = rf"^{_IGNORED}[=+\-@＝＋－＠]|^[\"']*[\t\r\n]"
 _NUMBER = r"^[+-]?[0-9][0-9,_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?(–-?[0-9.,_]+)?%?$"
 
