@@ -203,3 +203,9 @@ def test_schema_suggest(tmp_path: Path) -> None:
     assert (code, "cannot be written" in err) == (2, True)
     code, _, err = run("schema", "suggest", str(tmp_path / "absent.csv"))
     assert (code, "does not exist" in err) == (2, True)
+
+
+def test_an_option_is_no_name_of_a_file() -> None:
+    code, _, err = run("estimate", "plan.nw", "r.parquet", "--distribution", "--non-negative")
+    assert code == 2
+    assert "'--non-negative' is no name of a file" in err

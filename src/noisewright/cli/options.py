@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 Command = Callable[..., None]
 Option = Callable[[Command], Command]
 
-FILE = click.Path(dir_okay=False)
+
+class FileName(click.Path):
+    """The name of a file; not the next option, taken where a name was left out."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.startswith("--"):
+            self.fail(f"{value!r} is no name of a file; write ./{value} if it is", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = FileName(dir_okay=False)
 
 plan_argument: Option = click.argument("plan_file", metavar="PLAN", type=FILE)
 json_option: Option = click.option(

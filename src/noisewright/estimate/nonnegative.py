@@ -107,10 +107,9 @@ NOTHING_KNOWN = Facts()
 
 @dataclass(frozen=True, eq=False)
 class NonNegativeFit:
-    """A histogram x ≥ 0 and the largest breach of its optimality conditions, relative."""
+    """A histogram x ≥ 0, and the steps that it took."""
 
     histogram: FloatArray
-    breach: float
     steps: int
 
 
@@ -144,11 +143,7 @@ def nonnegative_histogram(
     stage("fitting a non-negative histogram")
     newton = _by_newton(problem, x, facts.possible)
     x, used = newton if newton is not None else _by_descent(problem, x, facts, steps, tolerance)
-    project = Projector(facts, total)
-    x = project(x)
-    moved = project(x - problem.slope(x) / problem.curvature)
-    breach = float(np.linalg.norm(moved - x) / max(float(np.linalg.norm(x)), 1.0))
-    return NonNegativeFit(x, breach, used)
+    return NonNegativeFit(Projector(facts, total)(x), used)
 
 
 def _by_newton(
