@@ -27,7 +27,7 @@ from oracles.coverage import (
 )
 
 DOCS = Path(__file__).parents[2] / "docs"
-TABLE, PAGE = DOCS / "reproduced" / "coverage.csv", DOCS / "concepts" / "coverage.md"
+TABLE, PAGE = DOCS / "concepts" / "coverage.csv", DOCS / "concepts" / "coverage.md"
 RELEASES = 1000
 FAR = 3  # standard errors below 95 % that no case may be
 MOST = 0.99  # where the law is known
