@@ -151,6 +151,14 @@ def test_explanations_tell_what_both_cost() -> None:
     assert not any("leave delta" in reason or "gives no pure" in reason for reason in reasons)
 
 
+def test_far_above_a_bound_is_told_in_times_and_near_it_in_percent() -> None:
+    far = nw.explain("marginals:4^5:2", BOTH)
+    assert far.plan.forecast().ratio > 2
+    assert f"{far.plan.forecast().ratio:.4g} times the lower bound" in far.why
+    near = nw.explain("marginals:4^5:2", BOTH, composition="many")
+    assert "% above the lower bound" in near.why
+
+
 @pytest.mark.parametrize("queries", ["prefix:9", "marginals:2^4:2", "sums"])
 def test_files_keep_what_was_asked(tmp_path: Path, queries: str) -> None:
     made = nw.plan(sums() if queries == "sums" else queries, BOTH)

@@ -78,8 +78,15 @@ def _why(ranking: Ranking, mechanism: str | CentralMechanism, own: bool) -> str:
     tried = len(ranking.contenders)
     least = "the first that was asked" if tried == 1 else f"the least error of {tried} planned"
     if proposal.value is not None and proposal.bound:
-        least += f", {100 * (proposal.value / proposal.bound - 1):.2g} % above the lower bound"
+        least += f", {_above(proposal.value / proposal.bound)}"
     return least + _currencies(ranking)
+
+
+def _above(ratio: float) -> str:
+    """How far above the lower bound: in percent where that is less than as much again."""
+    if ratio < 2:
+        return f"{100 * (ratio - 1):.2g} % above the lower bound"
+    return f"{ratio:.4g} times the lower bound"
 
 
 def _currencies(ranking: Ranking) -> str:
