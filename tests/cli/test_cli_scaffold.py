@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from noisewright import cli, files
+from noisewright.cli.output import answer_digits
 from noisewright.errors import InvalidParameter
 
 HEAVY = ("numpy", "scipy", "duckdb", "pandas", "pyarrow", "altair", "opendp", "rich", "narwhals")
@@ -209,3 +210,9 @@ def test_an_option_is_no_name_of_a_file() -> None:
     code, _, err = run("estimate", "plan.nw", "r.parquet", "--distribution", "--non-negative")
     assert code == 2
     assert "'--non-negative' is no name of a file" in err
+
+
+def test_answers_are_printed_with_the_digits_that_their_errors_allow() -> None:
+    assert [answer_digits(5000, error) for error in (149, 0.5, 0.0312, 0)] == [1, 2, 3, 1]
+    # A total that the reports tell exactly, but for the rounding of its variance.
+    assert answer_digits(5000.000000000001, 2.4e-06) == 1

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 _LEAST_DIGITS = 1  # after the point of an answer, for counts with errors of tens
+_ROUNDING = 1e-8  # of an answer: a smaller error is that of floating point, and shows no digits
 
 
 def tell_earlier(spent: int, beside: object) -> None:
@@ -149,18 +150,23 @@ def print_errors(title: str, errors: Iterable[TableError], caption: str = "") ->
 
 def print_answers(title: str, release: Release, caption: str) -> None:
     """The first answers with their intervals, with the digits that their errors allow."""
-    from noisewright.report.numbers import decimals
-
     rows = []
     for i, label in enumerate(islice(release.plan.each_label(), SHOWN)):
         answer = release.answers[i]
         ends = [(low[i], high[i]) for low, high in (release.intervals.each, release.intervals.all)]
-        digits = max(_LEAST_DIGITS, decimals((ends[0][1] - ends[0][0]) / 2))
+        digits = answer_digits(answer, (ends[0][1] - ends[0][0]) / 2)
         told = [
             f"{low:,.{digits}f} … {high:,.{digits}f}" if low == low else "" for low, high in ends
         ]
         rows.append((label, f"{answer:,.{digits}f}" if answer == answer else "left out", *told))
     print_table(title, ["query", "answer", "95 %", "all at once"], rows, caption)
+
+
+def answer_digits(answer: float, error: float) -> int:
+    """Digits after the point of an answer that may be off by so much."""
+    from noisewright.report.numbers import decimals
+
+    return _LEAST_DIGITS if error < _ROUNDING * abs(answer) else max(_LEAST_DIGITS, decimals(error))
 
 
 def bound_note(bound_class: BoundClass | None) -> str:
