@@ -76,6 +76,7 @@ def test_every_kind_of_question_in_one_plan_release_and_file(tmp_path) -> None:
         ({"mean": "hours", "by": ["hours"]}, "group"),
         ({"variance": "income", "unit": 1e-6}, "units of the width"),
         ({"sum": "hours", "unit": 0}, "unit"),
+        ({"mean": "hours", "unit": 1000}, "one and the same"),
         ({"quantiles": "region"}, "numeric"),
         ({"quantiles": "income", "at": [1.5]}, "level"),
         ({"median": "income"}, "exactly one of"),

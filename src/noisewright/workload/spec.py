@@ -334,6 +334,9 @@ def summed(attribute: Numeric, unit: float, missing: Missing = "left-out") -> Ce
     assert attribute.lower is not None
     assert attribute.upper is not None
     low, high = round(attribute.lower / unit), round(attribute.upper / unit)
+    if low == high:
+        rule = f"rounds every value of {attribute.name!r} to one and the same"
+        raise InvalidParameter("unit", unit, rule, "choose it small beside usual values")
     if not attribute.has_other:
         return CentredSum(attribute.name, unit, low, high)
     return CentredSum(attribute.name, unit, low, high, missing == "zero" or "left-out")
