@@ -323,11 +323,14 @@ def demo(output: str, epsilon: float, delta: float, as_json: bool) -> None:
     title = f"Expected error, in people, at ε = {epsilon:g} and δ = {delta:g}"
     print_errors(title, result.plan.table_errors())
     if result.plan.asked is not None:
-        click.echo(f"Noise for {result.plan.privacy.text()}: it keeps what was asked without δ.")
-    ratio = result.plan.forecast().ratio
-    if ratio is not None:
         click.echo(
-            f"No linear strategy under this noise has less than 1/{ratio:.4f} of this error."
+            f"Noise for ε = {epsilon:g} alone errs less here and keeps what was asked without a δ."
+        )
+    forecast = result.plan.forecast()
+    if forecast.lower_bound is not None:
+        click.echo(
+            f"Root mean square error: {forecast.rmse:,.4g} people; that of no linear strategy "
+            f"under this noise is below {forecast.lower_bound:,.4g}."
         )
     for name in ("answers.csv", "report.html"):
         click.echo(f"written: {result.files[name]}")
