@@ -230,6 +230,12 @@ def test_the_truth_is_held_against_the_intervals_of_the_release(sparse) -> None:
     assert "100.0% of the true counts lie in their own" in page(shown, shown.intervals.each[0])
 
 
+def test_errors_of_pure_noise_are_not_said_to_be_gaussian() -> None:
+    for privacy, gaussian in ((nw.Privacy(epsilon=1), False), (nw.Privacy(rho=0.5), True)):
+        made = nw.plan("prefix:4", privacy).release(np.arange(4))
+        assert ("the Gaussian law they should follow" in page(made, made.answers)) is gaussian
+
+
 def test_sums_and_means_are_not_counted_in_people() -> None:
     plan = nw.plan_sums("age", [["group"]], nw.Privacy(rho=0.5), DOMAIN)
     rows = [{"age": 30, "group": "b & c"}] * 5_000 + [{"age": 70, "group": "b & c"}] * 5_000

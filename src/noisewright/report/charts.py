@@ -36,7 +36,7 @@ def agreement_chart(answers: FloatArray, truth: FloatArray) -> str:
 
 
 def errors_chart(predicted: FloatArray, observed: FloatArray) -> str:
-    """Standardised errors of a release whose truth is known, against the law they should follow."""
+    """Standardised errors of a release whose truth is known, beside the Gaussian law."""
     import altair as alt
 
     z = observed / predicted

@@ -56,6 +56,12 @@ _BELOW_ZERO = (
     "and means of answers stay right on average."
 )
 
+_GAUSSIAN = "The curve is the Gaussian law they should follow."
+_PURE = (
+    "The curve is the Gaussian law of the same spread: under noise for pure ε errors are more often"
+    " small than that, and now and then large. Those beyond 4 stand at the ends."
+)
+
 
 def page(release: Release, truth: FloatArray | None = None, title: str | None = None) -> str:
     """The page as HTML. `truth` may be given only for synthetic data."""
@@ -161,4 +167,5 @@ def _against(release: Release, truth: FloatArray) -> dict[str, str] | None:
         "together": "all of them"
         if together.all()
         else "not all of them, as happens once in twenty releases",
+        "law": _GAUSSIAN if release.plan.spend.mu else _PURE,
     }
