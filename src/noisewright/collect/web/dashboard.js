@@ -92,7 +92,7 @@ function intervals(name, rows, whom) {
   rows.forEach((row, place) => {
     const y = top + line * (place + 0.5);
     svg.append(
-      drawn("text", { class: "ink", x: left - 12, y: y + 4, "text-anchor": "end" }, shortened(row.label, Math.floor(left / 6.6))),
+      drawn("text", { class: "ink", x: left - 12, y: y + 4, "text-anchor": "end" }, shortened(row.label, Math.floor((left - 12) / 6.4))),
       drawn("line", { class: "all", x1: x(row.lower_all), x2: x(row.upper_all), y1: y, y2: y }),
       drawn("line", { class: "each", x1: x(row.lower), x2: x(row.upper), y1: y, y2: y }),
       drawn("circle", { class: "point", cx: x(row.answer), cy: y, r: 4.5 }),
@@ -163,11 +163,18 @@ function tablesOf(answers, whom) {
       lower_all: answers.lower_all[i], upper_all: answers.upper_all[i] }));
     const tables = Map.groupBy ? Map.groupBy(rows, (row) => row.table) : grouped(rows);
     for (const [name, part] of [...tables].slice(0, 12)) {
-      const shown = part.slice(0, 24).map((row) => ({ ...row, label: row.query.replace(/(^|, )[^=,]+ = /g, "$1") }));
+      const shown = part.slice(0, 24).map((row) => ({ ...row, label: labelOf(row.query, name) }));
       made.push(intervals(name, shown, whom));
     }
   }
   return made;
+}
+
+// A query without the attributes that the title of its chart names: "walk", "up to 10–19".
+function labelOf(query, name) {
+  const counted = name.startsWith("cdf of ") ? name.slice(7).split(" × ") : [];
+  const label = query.replace(/(^|, )[^=,]+ = /g, "$1");
+  return counted.reduce((text, attribute) => text.replace(`${attribute} up to `, "up to "), label);
 }
 
 function grouped(rows) {
