@@ -34,7 +34,7 @@ import uvloop
 
 import noisewright as nw
 from noisewright.collect.campaign import Terms
-from noisewright.collect.serve import prepare
+from noisewright.collect.server.serve import prepare
 from noisewright.collect.service import Settings
 
 EVERY = 50

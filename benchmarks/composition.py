@@ -12,8 +12,8 @@ import time
 import numpy as np
 from dp_accounting.pld import PLDAccountant
 
-from noisewright.privacy.composition import composed_epsilon
-from noisewright.privacy.spend import Gaussian, Laplace, Spend
+from noisewright.privacy.promise.composition import composed_epsilon
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Spend
 
 GRID = 2.0**-13
 

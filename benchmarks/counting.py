@@ -32,7 +32,7 @@ import numpy as np
 
 import noisewright as nw
 from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
-from noisewright.planning.central import CentralPlan
+from noisewright.planning.central.plan import CentralPlan
 from noisewright.tables.counter import DuckDBCounter
 
 REGIONS = [f"region {i}" for i in range(16)]

@@ -15,7 +15,7 @@ import altair as alt
 
 import noisewright as nw
 from noisewright.local.bounds.trace import floors
-from noisewright.planning.local_make import plan_local
+from noisewright.planning.local.make import plan_local
 from noisewright.workload.base import Workload
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import noisewright as nw
-from noisewright.planning.local import LocalPlan
+from noisewright.planning.local.plan import LocalPlan
 
 BUDGETS = (1.0, 2.0, 3.0, 4.0, 6.0)
 NAMED = (

@@ -10,7 +10,7 @@ from opendp.measurements import make_gaussian, make_laplace
 from opendp.metrics import l1_distance, l2_distance
 from opendp.mod import enable_features
 
-from noisewright.privacy.noise import discrete_laplace, rounded_gaussian
+from noisewright.privacy.noise.integers import discrete_laplace, rounded_gaussian
 
 DRAWS = 1_000_000
 OPENDP_DRAWS = 20_000

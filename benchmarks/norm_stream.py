@@ -6,8 +6,8 @@ import math
 import time
 import tracemalloc
 
-from noisewright.planning.stream import plan_stream
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.streams.plan import plan_stream
+from noisewright.privacy.promise.budget import Privacy
 
 STEPS = 1_000_000
 

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from noisewright.local.optimise.dense.descent import Chart
 from noisewright.local.optimise.dense.design import spectral_patterns
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.optimise.dense.quasinewton import minimise
+from noisewright.local.optimise.quasinewton import minimise
 from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
 from oracles import published_optimiser

@@ -20,8 +20,8 @@ from typing import Any
 
 from counting import PEOPLE, TABLES, write_people
 
+from noisewright.tables.backends.spark import SparkCounter
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.tables.spark import SparkCounter
 
 
 def processors(java: int | None) -> float:

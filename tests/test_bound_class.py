@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import noisewright as nw
 from noisewright.cli import main
-from noisewright.report.page import page
+from noisewright.report.pages.release import page
 from noisewright.solution import BoundClass
 
 pytestmark = pytest.mark.filterwarnings("ignore::noisewright.errors.WeakPrivacyWarning")
@@ -127,7 +127,7 @@ def test_charts_draw_the_error_that_the_bound_is_about(
 ) -> None:
     drawn: list[Any] = []
     monkeypatch.setattr(
-        "noisewright.report.comparison.draw_comparison", lambda *given: drawn.append(given)
+        "noisewright.report.pages.comparison.draw_comparison", lambda *given: drawn.append(given)
     )
     chart = str(tmp_path / "chart.svg")
     told("compare", "prefix:4+5@total:4", *GAUSSIAN, "--error", error, "--chart", chart)

@@ -29,18 +29,18 @@ if TYPE_CHECKING:  # what type checkers and editors see; the names below do the 
     from noisewright.errors import NoisewrightError
     from noisewright.ledger.book import Ledger
     from noisewright.local.choose.options import Local
-    from noisewright.norm.approximate import approximate_norm
+    from noisewright.norm.approximate.approximate import approximate_norm
+    from noisewright.norm.approximate.marginal_norm import marginal_norm
     from noisewright.norm.factorize import Factorization, factorize
-    from noisewright.norm.marginal_norm import marginal_norm
-    from noisewright.planning.combining import combine
+    from noisewright.planning.after.combining import combine
+    from noisewright.planning.after.postprocess import post_process
+    from noisewright.planning.after.quantiles import release_quantiles
+    from noisewright.planning.budgets.targets import Target
+    from noisewright.planning.budgets.together import epsilon_of
     from noisewright.planning.plan import Forecast, Plan
-    from noisewright.planning.postprocess import post_process
     from noisewright.planning.release import Release
-    from noisewright.planning.released_quantiles import release_quantiles
-    from noisewright.planning.stream import plan_stream
-    from noisewright.planning.targets import Target
-    from noisewright.planning.together import epsilon_of
-    from noisewright.privacy.budget import Privacy
+    from noisewright.planning.streams.plan import plan_stream
+    from noisewright.privacy.promise.budget import Privacy
     from noisewright.report import report
     from noisewright.workload import Workload, workload
 
@@ -57,18 +57,18 @@ _HOMES = {
         "errors": "NoisewrightError",
         "ledger.book": "Ledger",
         "local.choose.options": "Local",
-        "norm.approximate": "approximate_norm",
-        "norm.marginal_norm": "marginal_norm",
+        "norm.approximate.approximate": "approximate_norm",
+        "norm.approximate.marginal_norm": "marginal_norm",
         "norm.factorize": "Factorization factorize",
-        "planning.combining": "combine",
+        "planning.after.combining": "combine",
         "planning.plan": "Forecast Plan",
-        "planning.postprocess": "post_process",
+        "planning.after.postprocess": "post_process",
         "planning.release": "Release",
-        "planning.released_quantiles": "release_quantiles",
-        "planning.stream": "plan_stream",
-        "planning.targets": "Target",
-        "planning.together": "epsilon_of",
-        "privacy.budget": "Privacy",
+        "planning.after.quantiles": "release_quantiles",
+        "planning.streams.plan": "plan_stream",
+        "planning.budgets.targets": "Target",
+        "planning.budgets.together": "epsilon_of",
+        "privacy.promise.budget": "Privacy",
         "report": "report",
         "workload": "Workload workload",
     }.items()

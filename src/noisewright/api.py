@@ -13,36 +13,40 @@ from noisewright.central.mechanism import Given
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, WeakPrivacyWarning, refuse_given, unknown_name
 from noisewright.parallel import one_thread_if_small
-from noisewright.planning import choice, comparing, plan_files, sums, together
-from noisewright.planning.central import CentralPlan
-from noisewright.planning.comparing import Comparison
-from noisewright.planning.explain import Explanation, explain_central
-from noisewright.planning.problems import Composition
-from noisewright.planning.targets import Fit, Target, plan_for_targets
-from noisewright.planning.together import Together
-from noisewright.privacy.budget import Neighbours, Privacy
+from noisewright.planning import files as plan_files
+from noisewright.planning.budgets import together
+from noisewright.planning.budgets.targets import Fit, Target, plan_for_targets
+from noisewright.planning.budgets.together import Together
+from noisewright.planning.central import sums
+from noisewright.planning.central.choice import choose as choice
+from noisewright.planning.central.choice import comparing
+from noisewright.planning.central.choice.comparing import Comparison
+from noisewright.planning.central.choice.explain import Explanation, explain_central
+from noisewright.planning.central.choice.problems import Composition
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.promise.budget import Neighbours, Privacy
 from noisewright.workload import Queries, Workload, workload
-from noisewright.workload.conjunctions import pairs_of_many
-from noisewright.workload.spec import Questions
+from noisewright.workload.kinds.conjunctions import pairs_of_many
+from noisewright.workload.questions.spec import Questions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from noisewright.central.problem import CentralMechanism
-    from noisewright.learn.learning_plan import LearningPlan
-    from noisewright.learn.selection import Selection
+    from noisewright.learn.plans.plan import LearningPlan
+    from noisewright.learn.selection.plan import Selection
     from noisewright.local.choose.cost import LocalComparison
     from noisewright.local.choose.options import Local, LocalOptions
     from noisewright.local.mechanism import LocalMechanism
+    from noisewright.planning.budgets.spending import Again, LedgerLike
     from noisewright.planning.counting import Counter, Source
-    from noisewright.planning.covariance import CovariancePlan
-    from noisewright.planning.found_bounds import BoundsSearch
-    from noisewright.planning.local import LocalPlan
-    from noisewright.planning.open_values import OpenPlan
-    from noisewright.planning.pairs import PairsPlan
-    from noisewright.planning.spending import Again, LedgerLike
-    from noisewright.planning.values import ValuePlan
-    from noisewright.workload.measures import Missing
+    from noisewright.planning.found.bounds import BoundsSearch
+    from noisewright.planning.found.open_values import OpenPlan
+    from noisewright.planning.found.values import ValuePlan
+    from noisewright.planning.local.plan import LocalPlan
+    from noisewright.planning.rows.covariance import CovariancePlan
+    from noisewright.planning.rows.pairs import PairsPlan
+    from noisewright.workload.questions.measures import Missing
 
 
 @overload
@@ -129,7 +133,7 @@ def plan(
     _check_one(mechanism, strategy)
     with one_thread_if_small(max(asked.structure.sizes)):
         if model == "local":
-            from noisewright.planning.local_make import plan_local
+            from noisewright.planning.local.make import plan_local
 
             _check_alone(composition)
             own = _local(local, options, people, public)
@@ -285,7 +289,7 @@ def plan_covariance(
     The release has `.second_moment`, `.mean`, `.covariance` and `.regression`; with `means=False`,
     where the number of people is public, second moments alone are measured, with less noise.
     """
-    from noisewright.planning import covariance
+    from noisewright.planning.rows import covariance
     from noisewright.tables.rows import numeric_rows
 
     _warn(privacy)
@@ -300,7 +304,7 @@ def plan_pairs(columns: int | Sequence[str], privacy: Privacy) -> PairsPlan:
     No cells are listed: 200 columns have 2^200. The release has `.proportions`, `.means` and
     `.answers`, in the order of `conjunctions:200:2`.
     """
-    from noisewright.planning import pairs
+    from noisewright.planning.rows import pairs
     from noisewright.tables.rows import numeric_rows
 
     _warn(privacy)
@@ -320,7 +324,7 @@ def plan_open(
     `share` of the budget (ε, δ) tells values that enough people hold; the rest measures the tables
     over them and `other`. Both are one spend.
     """
-    from noisewright.planning.open_values import plan_open
+    from noisewright.planning.found.open_values import plan_open
 
     _warn(privacy)
     return plan_open(queries, schema, privacy, share=share, error=error, counter=_counter())
@@ -331,7 +335,7 @@ def plan_values(column: str, privacy: Privacy, *, unit: object = None) -> ValueP
 
     `unit` is a `Unit` or the name of the column that names people, where one has several rows.
     """
-    from noisewright.planning.values import plan_values
+    from noisewright.planning.found.values import plan_values
 
     return plan_values(column, privacy, unit=unit, counter=_counter())
 
@@ -414,7 +418,7 @@ def find_bounds(
     `unit`, a column or a `Unit`, one row of a person counts, and rows per person are bounded too.
     `ledger` and `dataset` enter the search into a ledger, as in `plan.release`.
     """
-    from noisewright.planning.found_bounds import search_bounds
+    from noisewright.planning.found.bounds import search_bounds
 
     return search_bounds(
         table,
@@ -431,12 +435,12 @@ def find_bounds(
 def load(path: str | Path) -> plan_files.Content | LearningPlan | Selection:
     """Read a plan or a release that was saved; a running stream goes on where it was kept."""
     if container.kind_of(path)[0] in ("learning-plan", "selection"):
-        from noisewright.learn.learning_files import load
+        from noisewright.learn.plans.files import load
 
         return load(path)
     content = plan_files.load(path, _counter())
-    from noisewright.planning.covariance import CovariancePlan
-    from noisewright.planning.pairs import PairsPlan
+    from noisewright.planning.rows.covariance import CovariancePlan
+    from noisewright.planning.rows.pairs import PairsPlan
 
     if isinstance(content, CovariancePlan | PairsPlan):
         from noisewright.tables.rows import numeric_rows

@@ -22,19 +22,19 @@ from noisewright.display import Shown
 from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.domain.attribute import Attribute
 from noisewright.errors import DomainError, InvalidParameter
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Workload
-from noisewright.workload.spec import Questions
+from noisewright.workload.questions.spec import Questions
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from noisewright.central.problem import CentralMechanism
-    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.budgets.spending import Again, LedgerLike
+    from noisewright.planning.central.choice.problems import Composition
+    from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.counting import Source
-    from noisewright.planning.problems import Composition
     from noisewright.planning.release import Release
-    from noisewright.planning.spending import Again, LedgerLike
 
 Bounds = tuple[float, float]
 NoValue = Literal["other", "error", "zero"]

@@ -15,11 +15,11 @@ from noisewright.central.problem import CentralMechanism, CentralProblem, Propos
 from noisewright.errors import OutOfReach
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import normal_multiplier
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.rounding import float_above, root_above
-from noisewright.privacy.spend import Gaussian, Spend
-from noisewright.workload.marginals import OnAttributes
+from noisewright.privacy.exact.rounding import float_above, root_above
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import calibrate
+from noisewright.privacy.promise.spend import Gaussian, Spend
+from noisewright.workload.kinds.marginals import OnAttributes
 
 
 @dataclass(frozen=True, eq=False)

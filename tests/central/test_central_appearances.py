@@ -12,7 +12,7 @@ import noisewright as nw
 from noisewright.central.stream import Appearances, sensitivity
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter
-from noisewright.norm.prefix import stream_factorization
+from noisewright.norm.exact.prefix import stream_factorization
 
 PRIVACY = nw.Privacy(rho=0.5)
 STEPS = 9

@@ -15,7 +15,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import Contradiction, InvalidParameter
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from oracles.blocks import whole_matrix
 from oracles.exact_plans import mean, unit_value
 

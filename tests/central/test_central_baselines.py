@@ -10,7 +10,7 @@ import pytest
 from noisewright.central import baselines
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Workload, workload
 
 NOISE = {1: "laplace", 2: "gaussian"}

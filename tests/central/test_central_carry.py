@@ -14,8 +14,8 @@ import noisewright as nw
 from noisewright import container
 from noisewright.central.carry import zero_total
 from noisewright.central.carry.carries import Carries
-from noisewright.central.carry.carry_means import CoreWidths
-from noisewright.central.carry.carry_search import best_carries, likely_orders
+from noisewright.central.carry.means import CoreWidths
+from noisewright.central.carry.search import best_carries, likely_orders
 from noisewright.central.carry.zero_total import ZeroTotal
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from oracles.additive_noise import least_error
@@ -270,7 +270,7 @@ def test_edges_are_planned_released_and_kept(text: str, epsilon: float, tmp_path
 
 
 def test_a_plan_forged_to_carry_more_than_its_cores_is_refused(tmp_path: Path) -> None:
-    from noisewright.planning.plan_files import FileKind
+    from noisewright.planning.files import FileKind
 
     nw.plan("prefix:8", PURE, mechanism="carry").save(tmp_path / "plan.nw")
     header, arrays = container.read(tmp_path / "plan.nw", FileKind, "plan again")

@@ -16,8 +16,8 @@ from scipy.stats import binom
 
 import noisewright as nw
 from noisewright.estimate.accuracy import Accuracy, Conditioned
+from noisewright.planning.after.postprocess import post_process
 from noisewright.planning.plan import LEVEL
-from noisewright.planning.postprocess import post_process
 from oracles.privacy_oracles import SeededSource
 
 ALARM = 1e-6

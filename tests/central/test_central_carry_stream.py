@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.carry.carry_stream import CarryStream, CarryStreamMechanism, Level
+from noisewright.central.carry.stream import CarryStream, CarryStreamMechanism, Level
 from noisewright.errors import InvalidParameter, OutOfReach
 from oracles.privacy_oracles import SeededSource
 from oracles.signed_tree import best_tree_error

@@ -11,14 +11,14 @@ import pytest
 import noisewright as nw
 from noisewright import container
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.carry import carry_plan
+from noisewright.central.blocks.mechanism import BlockMechanism
+from noisewright.central.blocks.strategy import BlockStrategy
+from noisewright.central.carry import plan as carry_plan
 from noisewright.central.carry.carries import Carries
-from noisewright.central.carry.carry_mechanism import CarryMechanism
+from noisewright.central.carry.mechanism import CarryMechanism
 from noisewright.central.carry.sum_rows import LeastSquares, SumRows
 from noisewright.errors import NoisewrightError
-from noisewright.planning.plan_files import FileKind
+from noisewright.planning.files import FileKind
 from noisewright.workload.base import FloatArray
 from oracles.privacy_oracles import SeededSource
 

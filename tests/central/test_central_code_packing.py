@@ -10,17 +10,17 @@ import pytest
 from scipy.linalg import hadamard
 
 import noisewright as nw
-from noisewright.central.geometry.code_packing import (
+from noisewright.central.geometry.limits.code_packing import (
     CodePacking,
     best_code_packing,
     binary_tables,
     log_words,
 )
-from noisewright.central.geometry.packing import packing_bound
+from noisewright.central.geometry.limits.packing import packing_bound
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.planning.problems import central_problem
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.choice.problems import central_problem
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 
 REPLACED = Privacy(1.0, neighbours="replace-one")

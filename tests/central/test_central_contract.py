@@ -19,13 +19,13 @@ from scipy.linalg import null_space
 from scipy.stats import chi2, norm
 
 import noisewright as nw
-from noisewright.central.blocks.block_mechanism import BlockMechanism
+from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.central.mechanism import Given, Measurement, Mechanism, Table
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
-from noisewright.planning.problems import central_problem
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.choice.problems import central_problem
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 from noisewright.workload.structure import Term, terms
 from oracles.exact_plans import mean

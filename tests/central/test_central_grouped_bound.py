@@ -11,7 +11,7 @@ import noisewright as nw
 from noisewright.central.grouped_bound import _multipliers, _steps, grouped_bound, proved_pair
 from noisewright.central.wider_bounds import least_by_pairs
 from noisewright.solution import BoundClass
-from noisewright.workload.text import workload
+from noisewright.workload.forms.text import workload
 
 FORM = np.array([[2.0, 1.5], [1.5, 1.8]])
 

@@ -13,8 +13,8 @@ from central.common_shift import ENTRY
 from noisewright.central.mechanism import Mechanism
 from noisewright.central.registry import CENTRAL
 from noisewright.errors import InvalidParameter
-from noisewright.planning.central import CentralPlan
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
 FALSE_ALARM = 1e-6

@@ -10,12 +10,12 @@ from test_central_mixed import MIXED
 
 from noisewright import explain
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances, unit_error
 from noisewright.central.gaussian.certified import as_product
 from noisewright.central.gaussian.product_designs import compile_family
 from noisewright.central.gaussian.products import as_one_axis
-from noisewright.central.laplace.laplace_tables import (
+from noisewright.central.laplace.tables import (
     TablesObjective,
     cover,
     laplace_tables,
@@ -23,8 +23,8 @@ from noisewright.central.laplace.laplace_tables import (
 )
 from noisewright.central.laplace.weighted_products import laplace_product, merged_cells
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Marginals, Workload, workload
 from noisewright.workload.structure import terms
 from oracles.l1_strategies import slope_error

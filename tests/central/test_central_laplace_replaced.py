@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.central.laplace.laplace_replaced import (
+from noisewright.central.laplace.replaced import (
     replaced_bound,
     replaced_laplace,
 )
-from noisewright.norm.signed_identity import signed_identity
+from noisewright.norm.l1.signed_identity import signed_identity
 from noisewright.workload import workload
 from oracles.l1_strategies import distance, known_total_error
 

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.mechanism import BlockMechanism
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.composite import Composite
 from noisewright.central.mechanism import Integers, Mechanism, Table
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.estimate.accuracy import Conditioned
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import split
-from noisewright.privacy.spend import Gaussian, Laplace
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import split
+from noisewright.privacy.promise.spend import Gaussian, Laplace
 from noisewright.workload import workload
-from noisewright.workload.measures import COUNT, CentredSum
+from noisewright.workload.questions.measures import COUNT, CentredSum
 from noisewright.workload.structure import Term, terms
 from oracles.privacy_oracles import SeededSource
 

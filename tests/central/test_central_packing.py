@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry.packing import Packing, best_packing, gaussian_width
+from noisewright.central.geometry.limits.packing import Packing, best_packing, gaussian_width
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.planning.problems import central_problem
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.choice.problems import central_problem
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 
 BOTH = [Privacy(1.0, neighbours="replace-one"), Privacy(0.5)]

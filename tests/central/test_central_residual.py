@@ -13,7 +13,7 @@ from test_central_mixed import MIXED, up_to
 from noisewright.central.blocks.variance import query_variances
 from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.norm.factorize import factorize
-from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.workload import Identity, Marginals, Prefix, Workload, workload
 from noisewright.workload.structure import terms
 

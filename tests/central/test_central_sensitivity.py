@@ -13,8 +13,8 @@ import noisewright as nw
 from noisewright.central.blocks import sensitivity
 from noisewright.central.blocks.axes import centred
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
-from noisewright.central.geometry.balls import reach_square
+from noisewright.central.blocks.strategy import BlockStrategy
+from noisewright.central.geometry.balls.mechanism import reach_square
 from noisewright.errors import InvalidParameter
 from oracles.blocks import whole_matrix
 

@@ -11,13 +11,13 @@ import pytest
 from scipy.stats import gamma, kstest
 
 import noisewright as nw
-from noisewright.central.geometry import balls
-from noisewright.central.geometry.balls import BallMechanism
-from noisewright.central.geometry.sketch_plan import Net, coarse_jl, sketches
+from noisewright.central.geometry.balls import mechanism as balls
+from noisewright.central.geometry.balls.mechanism import BallMechanism
+from noisewright.central.geometry.balls.sketch_plan import Net, coarse_jl, sketches
 from noisewright.central.mechanism import Given
 from noisewright.errors import InvalidParameter
-from noisewright.planning.problems import central_problem
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.choice.problems import central_problem
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 from oracles.privacy_oracles import SeededSource
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.quantise import integer_basis, quantise
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances
 from noisewright.errors import InvalidParameter, OutOfReach
-from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.workload import workload
 from noisewright.workload.structure import terms
 from oracles.blocks import whole_matrix

@@ -17,11 +17,11 @@ import pytest
 import noisewright as nw
 from noisewright.central.stream import Stream, sensitivity
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
-from noisewright.norm.prefix import Kind
-from noisewright.planning.stream import StreamPlan, plan_stream
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.source import ByteSource
+from noisewright.norm.exact.prefix import Kind
+from noisewright.planning.streams.plan import StreamPlan, plan_stream
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
 
 KINDS: list[Kind] = ["column-normalised", "square-root", "banded"]
 PRIVACY = Privacy(epsilon=1, delta=1e-9)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.gaussian.product_bounds import commuting_bound
 from noisewright.central.gaussian.product_designs import compile_family
 from noisewright.central.registry import CENTRAL
 from noisewright.norm.factorize import factorize
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 from noisewright.workload.structure import terms
 from oracles.blocks import whole_matrix

@@ -10,8 +10,8 @@ import pytest
 from scipy.spatial import ConvexHull
 
 import noisewright as nw
-from noisewright.central.geometry import volume
-from noisewright.central.geometry.volume import (
+from noisewright.central.geometry.limits import volume
+from noisewright.central.geometry.limits.volume import (
     body_columns,
     corner_radius,
     log_ball,
@@ -19,8 +19,8 @@ from noisewright.central.geometry.volume import (
     sampled_radius,
     volume_bound,
 )
-from noisewright.planning.problems import central_problem
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.choice.problems import central_problem
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 
 REPLACED, ADDED = Privacy(1.0, neighbours="replace-one"), Privacy(1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from noisewright.central.blocks.block_mechanism import BlockMechanism
+from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.cli import main
 from noisewright.planning.release import Release
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import noisewright as nw
 from noisewright.cli import main
-from noisewright.planning.plan_files import plan_digest
+from noisewright.planning.files import plan_digest
 
 SECRET = "Astronomer Royal"
 SCHEMA = (

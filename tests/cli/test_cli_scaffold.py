@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from noisewright import cli, files
-from noisewright.cli.output import answer_digits
+from noisewright.cli.commands import show
+from noisewright.cli.shared.output import answer_digits
 from noisewright.errors import InvalidParameter
 
 HEAVY = ("numpy", "scipy", "duckdb", "pandas", "pyarrow", "altair", "opendp", "rich", "narwhals")
@@ -69,8 +70,8 @@ def fail_with(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, s
     def failing() -> None:
         raise error
 
-    monkeypatch.setattr(cli, "failing", failing, raising=False)
-    monkeypatch.setitem(cli.COMMANDS, "failing", ("noisewright.cli:failing", "Fail."))
+    monkeypatch.setattr(show, "failing", failing, raising=False)
+    monkeypatch.setitem(cli.COMMANDS, "failing", ("commands.show:failing", "Fail."))
     return run("failing")
 
 

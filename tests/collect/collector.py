@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from starlette.testclient import TestClient
 
 import noisewright as nw
-from noisewright.collect.application import application
 from noisewright.collect.campaign import Campaign, Terms
+from noisewright.collect.server.application import application
 from noisewright.collect.service import Settings
-from noisewright.collect.store import Store
+from noisewright.collect.storage.store import Store
 
 SCHEMA = """
 reviewed: true

@@ -19,8 +19,8 @@ import uvicorn
 
 from collect.collector import campaign, submission
 from collect.served import PATIENCE, serving, wait_until
-from noisewright.collect.application import application, held_by_files
-from noisewright.collect.connections import LEAST_BYTES, MOST_HEAD, Connection
+from noisewright.collect.server.application import application, held_by_files
+from noisewright.collect.server.connections import LEAST_BYTES, MOST_HEAD, Connection
 from noisewright.collect.service import Settings
 
 FILES = 1024
@@ -222,7 +222,8 @@ def test_senders_behind_a_proxy_are_told_apart_only_where_the_proxy_is_named(tmp
 def test_no_more_is_promised_than_there_are_descriptors():
     """Asked in a process of its own, since a limit that was lowered stays low."""
     code = (
-        "import resource; from noisewright.collect.application import held_by_files as held\n"
+        "import resource\n"
+        "from noisewright.collect.server.application import held_by_files as held\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 1024)); print(held(100), held(4096))\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )

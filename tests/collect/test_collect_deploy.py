@@ -16,7 +16,7 @@ import pytest
 
 from collect.collector import campaign, plan_bytes, submission
 from collect.served import wait_until
-from noisewright.collect.application import BACKLOG
+from noisewright.collect.server.application import BACKLOG
 from noisewright.collect.service import Settings
 from noisewright.web import asset_bytes
 from ports import free_port

@@ -18,7 +18,7 @@ from noisewright.cli import main
 from noisewright.domain import Domain, schema
 from noisewright.domain.schema import load_yaml
 from noisewright.errors import InvalidParameter, NoisewrightError, shown
-from noisewright.workload.spec import questions
+from noisewright.workload.questions.spec import questions
 
 SECONDS = 20  # a bomb takes hours or all memory; anything near this is a fault, not a slow machine
 

@@ -10,18 +10,18 @@ from scipy.optimize import nnls
 from scipy.stats import binom, norm
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate import nonnegative
 from noisewright.estimate.accuracy import Accuracy, Conditioned
-from noisewright.estimate.intervals import normal_multiplier
-from noisewright.estimate.nonnegative import (
+from noisewright.estimate.fits import nonnegative
+from noisewright.estimate.fits.nonnegative import (
     Facts,
     check_agreement,
     fixes_total,
     nonnegative_histogram,
     project_to_total,
 )
+from noisewright.estimate.intervals import normal_multiplier
 from noisewright.workload import workload
-from noisewright.workload.quantiles import monotone_counts, quantiles
+from noisewright.workload.questions.quantiles import monotone_counts, quantiles
 
 ARRAYS = st.lists(st.floats(-50, 50), min_size=1, max_size=12).map(np.array)
 

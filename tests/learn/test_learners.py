@@ -15,8 +15,8 @@ from noisewright.learn import (
     Refuter,
     labelled_cells,
 )
-from noisewright.learn.learners import demand_of
-from noisewright.learn.oracle import ExactOracle
+from noisewright.learn.queries.learners import demand_of
+from noisewright.learn.queries.oracle import ExactOracle
 
 VOTES = np.array(
     [[1, 1, 1, 1, -1, -1, -1, -1], [1, 1, -1, -1, 1, 1, -1, -1], [1, -1, 1, -1, 1, -1, 1, -1]],

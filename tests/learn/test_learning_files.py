@@ -14,10 +14,10 @@ from click.testing import CliRunner
 import noisewright as nw
 from noisewright import container
 from noisewright.cli import main
-from noisewright.cli.show import description
+from noisewright.cli.commands.show import description
 from noisewright.errors import NoisewrightError
-from noisewright.learn.learning_files import LearningFile
-from noisewright.learn.selection import SelectionFile
+from noisewright.learn.plans.files import LearningFile
+from noisewright.learn.selection.plan import SelectionFile
 
 PRIVACY = nw.Privacy(epsilon=1)
 

@@ -10,7 +10,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.learn import QueryDimension
-from noisewright.learn.query_dimension import sign_norm
+from noisewright.learn.queries.query_dimension import sign_norm
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -11,9 +11,9 @@ from scipy.stats import binom
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
-from noisewright.learn import simulated_selection
-from noisewright.learn.protocols import Bandit, Contest, Elimination, NonInteractive, Runs
-from noisewright.learn.selection import needs
+from noisewright.learn.selection import simulated as simulated_selection
+from noisewright.learn.selection.plan import needs
+from noisewright.learn.selection.protocols import Bandit, Contest, Elimination, NonInteractive, Runs
 
 ONE = nw.Privacy(epsilon=1)
 

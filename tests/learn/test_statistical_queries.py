@@ -12,8 +12,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.learn.oracle import GRID, Demand, Listed, Question, on_grid
-from noisewright.learn.pan_private import NoisySums, PanPrivateOracle
+from noisewright.learn.queries.oracle import GRID, Demand, Listed, Question, on_grid
+from noisewright.learn.queries.pan_private import NoisySums, PanPrivateOracle
 from oracles.privacy_oracles import SeededSource
 
 ONE = nw.Privacy(epsilon=1)
@@ -227,7 +227,7 @@ def test_failures_of_pan_private_answers_are_bounded_by_the_exact_law() -> None:
 
 
 def test_exact_oracles_may_lie_within_their_tolerance() -> None:
-    from noisewright.learn.oracle import ExactOracle
+    from noisewright.learn.queries.oracle import ExactOracle
 
     oracle = ExactOracle(SHARES, Demand(9, 0.05), np.random.default_rng(0))
     told = [oracle.ask(QUERIES[0]) - QUERIES[0] @ SHARES for _ in range(9)]

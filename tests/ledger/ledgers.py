@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from noisewright.ledger.book import Ledger
-from noisewright.planning.spending import Cost
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.spend import Gaussian, Laplace, Loss, Promise, Spend
+from noisewright.planning.budgets.spending import Cost
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Loss, Promise, Spend
 
 
 def cost(*losses: Loss, plan: str = "plan", privacy: Privacy | None = None) -> Cost:

@@ -19,7 +19,7 @@ from ledger.ledgers import cost, ledger, rho
 from noisewright.errors import FileFormatError, NoisewrightError
 from noisewright.ledger.book import Ledger
 from noisewright.ledger.entries import FORMAT_VERSION, Created, Line, Person, chained, next_line
-from noisewright.privacy.filters import Limits
+from noisewright.privacy.promise.filters import Limits
 
 COUNTS = np.array([40, 0, 7, 1000])
 

@@ -21,7 +21,7 @@ from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.vector.codebook import one_bit, privunit
 from noisewright.local.vector.noisy_columns import matrix_l1, matrix_l2
 from noisewright.workload import Identity, Prefix, Stack, Weighted, kron, workload
-from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.kinds.marginals import OnAttributes
 
 
 def uneven_matrix(n, epsilon):

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from local.strategies import KINDS, listed_reports
+from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
-from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.storage import HOMES
 from noisewright.local.vector.noisy_columns import VectorStrategy
-from noisewright.planning.local import LocalPlan
+from noisewright.planning.local.plan import LocalPlan
 from noisewright.workload import Workload, workload
-from noisewright.workload.atoms import Explicit
+from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_matrix import answer_covariance
 from oracles.privacy_oracles import SeededSource
 

@@ -13,10 +13,10 @@ import pytest
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.trace import floors, prior_bound
-from noisewright.planning.local_make import plan_local
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.local.make import plan_local
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
-from noisewright.workload.atoms import Explicit
+from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

@@ -31,7 +31,7 @@ from noisewright.local.randomizer.verify import verify
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.reports.format import exported
 from noisewright.local.storage import HOMES, pack, unpack
-from noisewright.planning.local import LocalPlan
+from noisewright.planning.local.plan import LocalPlan
 from noisewright.workload import Workload, workload
 from oracles import randomizer_law
 from oracles.privacy_oracles import SeededSource

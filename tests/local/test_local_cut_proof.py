@@ -15,16 +15,16 @@ import pytest
 from local.test_local_bound_sweep import badly_placed
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds import cut_proof
-from noisewright.local.bounds.cut_finding import violated
-from noisewright.local.bounds.cut_proof import CutProof
-from noisewright.local.bounds.cut_search import CutSearch
+from noisewright.local.bounds.cuts import proof as cut_proof
+from noisewright.local.bounds.cuts.finding import violated
+from noisewright.local.bounds.cuts.proof import CutProof
+from noisewright.local.bounds.cuts.search import CutSearch
 from noisewright.local.bounds.joint_problem import Reports
 from noisewright.local.optimise.run import optimise
-from noisewright.planning.local_make import plan_local
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.local.make import plan_local
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
-from noisewright.workload.atoms import Explicit
+from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from noisewright.local.bounds.cut_block import CutBlock
-from noisewright.local.bounds.cut_finding import violated
-from noisewright.local.bounds.cut_weights import Cuts, WeighedCuts
+from noisewright.local.bounds.cuts.block import CutBlock
+from noisewright.local.bounds.cuts.finding import violated
+from noisewright.local.bounds.cuts.weights import Cuts, WeighedCuts
 
 
 def some_cuts(n, count, rng):

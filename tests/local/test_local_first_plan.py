@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from noisewright.planning.local_make import plan_local
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.local.make import plan_local
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 
 

@@ -18,10 +18,10 @@ from noisewright.local.fixedpoint import exponential
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.optimise.run import optimise
 from noisewright.local.transform.fourier import fourier
-from noisewright.planning.local_make import plan_local
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.local.make import plan_local
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Identity, Prefix, Total, kron, workload
-from noisewright.workload.atoms import Explicit
+from noisewright.workload.kinds.atoms import Explicit
 
 
 def floors(asked, epsilon):

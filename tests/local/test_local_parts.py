@@ -15,7 +15,7 @@ from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.storage import pack, unpack
 from noisewright.local.transform.hadamard import HadamardResponse
 from noisewright.workload import Identity, Prefix, Stack, Weighted, kron
-from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.kinds.marginals import OnAttributes
 from oracles.privacy_oracles import SeededSource
 
 SIZES = (3, 2, 4)

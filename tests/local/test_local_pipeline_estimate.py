@@ -10,10 +10,10 @@ import pytest
 
 from local.strategies import SMALL
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
+from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.analysis import Analysis
 from noisewright.local.analysis.answers import estimate
 from noisewright.local.analysis.distribution import distribution
-from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.composed.union import union
 from noisewright.local.mechanism import LocalProblem
 from noisewright.local.registry import MECHANISMS
@@ -23,7 +23,7 @@ from noisewright.local.strategy import IndexStrategy
 from noisewright.local.transform import fourier as fourier_module
 from noisewright.local.transform.fourier import fourier
 from noisewright.workload import workload
-from noisewright.workload.gram import MarginalGram
+from noisewright.workload.linear.gram import MarginalGram
 from oracles.privacy_oracles import SeededSource
 
 PEOPLE = np.repeat(np.arange(8), [700, 10, 300, 40, 0, 250, 100, 600])

@@ -12,7 +12,7 @@ from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.goodness import LEVEL, goodness_of_fit
 from noisewright.local.analysis.influence import influence
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.planning.population import Margins
+from noisewright.planning.local.population import Margins
 
 MECHANISMS = ["randomized-response", "hadamard", "subset-selection", "rappor"]
 

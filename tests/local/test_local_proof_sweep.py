@@ -15,7 +15,7 @@ from local import test_local_set_proof as sets
 from local.test_local_bound_sweep import badly_placed
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.trace import floors, prior_bound
-from noisewright.workload.atoms import Explicit
+from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

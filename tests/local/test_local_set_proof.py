@@ -15,20 +15,20 @@ import pytest
 from local.test_local_bound_sweep import badly_placed
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds import set_proof
 from noisewright.local.bounds.joint_problem import Reports
 from noisewright.local.bounds.proof import largest_eigenvalue
 from noisewright.local.bounds.proved import proved_bound
-from noisewright.local.bounds.set_proof import (
+from noisewright.local.bounds.sets import proof as set_proof
+from noisewright.local.bounds.sets.proof import (
     SetProof,
     repair,
 )
-from noisewright.local.bounds.set_search import SetSearch
+from noisewright.local.bounds.sets.search import SetSearch
 from noisewright.local.optimise.kept import Cache
-from noisewright.planning.local_make import plan_local
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.local.make import plan_local
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
-from noisewright.workload.atoms import Explicit
+from noisewright.workload.kinds.atoms import Explicit
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

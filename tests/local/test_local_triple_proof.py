@@ -16,15 +16,15 @@ import pytest
 import noisewright as nw
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds import triple_proof
-from noisewright.local.bounds.delsarte import scheme_of
-from noisewright.local.bounds.triple_program import Program, cube
-from noisewright.local.bounds.triple_proof import TripleProof
-from noisewright.local.bounds.triple_search import TripleSearch
+from noisewright.local.bounds.kernels.delsarte import scheme_of
+from noisewright.local.bounds.triples import proof as triple_proof
+from noisewright.local.bounds.triples.program import Program, cube
+from noisewright.local.bounds.triples.proof import TripleProof
+from noisewright.local.bounds.triples.search import TripleSearch
 from noisewright.local.optimise.run import optimise
 from noisewright.workload import workload
-from noisewright.workload.atoms import Explicit
-from noisewright.workload.gram import XorGram
+from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.linear.gram import XorGram
 from oracles.local_optimum import optimum
 
 TINY = 1e-9

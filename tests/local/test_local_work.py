@@ -32,7 +32,7 @@ ROOMS = ("central", "domain", "estimate", "learn", "local", "privacy", "workload
 def test_no_clock_is_read_but_by_the_one_time_limit() -> None:
     source = Path(nw.__file__).parent
     files = [file for room in ROOMS for file in (source / room).rglob("*.py")]
-    files += [source / "planning" / "local_make.py", source / "planning" / "local.py"]
+    files += [source / "planning" / "local" / name for name in ("make.py", "plan.py")]
     readers = {str(file.relative_to(source)) for file in files if _knows_clocks(file)}
     assert readers == {"local/time_limit.py"}
 

@@ -10,8 +10,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import Contradiction, InvalidParameter, TooLarge
-from noisewright.norm.approximate import ApproximateNorm
-from noisewright.norm.certificate import witness_bound
+from noisewright.norm.approximate.approximate import ApproximateNorm
+from noisewright.norm.kernel.certificate import witness_bound
 from oracles.sdp import approximate_gamma2, witness_value
 
 STRUCTURED = ["prefix:16", "ranges:6", "identity:9", "parity:4:2", "marginals:2^3:2"]

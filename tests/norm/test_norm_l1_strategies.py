@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from noisewright.norm.signed_identity import PublicTotal, ShiftedGram, signed_identity
-from noisewright.norm.weighted_identity import (
+from noisewright.norm.l1.signed_identity import PublicTotal, ShiftedGram, signed_identity
+from noisewright.norm.l1.weighted_identity import (
     PowerMean,
     TotalVariance,
     WeightedIdentity,

@@ -10,9 +10,9 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.norm.residual_basis import ResidualSolution, residual_plan
+from noisewright.norm.exact.residual_basis import ResidualSolution, residual_plan
 from noisewright.workload import Explicit
-from noisewright.workload.interactions import subsets_of
+from noisewright.workload.linear.interactions import subsets_of
 from oracles.factorizations import nuclear_bound
 
 FAMILIES = [

@@ -10,7 +10,7 @@ from scipy.linalg import toeplitz
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.norm.prefix import (
+from noisewright.norm.exact.prefix import (
     Kind,
     StreamFactorization,
     geometric_root,

@@ -11,9 +11,9 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import Contradiction, InvalidParameter, TooLarge
+from noisewright.norm.exact.residual_basis import residual_plan
+from noisewright.norm.kernel.solver import solve
 from noisewright.norm.replace import PairsProblem
-from noisewright.norm.residual_basis import residual_plan
-from noisewright.norm.solver import solve
 from noisewright.workload import Marginals
 from oracles.factorizations import nuclear_bound
 
@@ -134,7 +134,7 @@ def test_large_products_and_families_report_their_certified_distance(norm: float
 
 
 def test_the_product_bound_is_below_the_exact_value() -> None:
-    from noisewright.norm.factorization import Settings
+    from noisewright.norm.kernel.factorization import Settings
     from noisewright.norm.replace import _solve_product
     from noisewright.workload import Kron
 

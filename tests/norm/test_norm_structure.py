@@ -14,9 +14,9 @@ from scipy.sparse import csr_array, diags_array
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.norm.factorization import Settings, solve_numerically
-from noisewright.norm.problems import DenseProblem, RowwiseProblem, eigen
-from noisewright.norm.solver import solve
+from noisewright.norm.kernel.factorization import Settings, solve_numerically
+from noisewright.norm.kernel.problems import DenseProblem, RowwiseProblem, eigen
+from noisewright.norm.kernel.solver import solve
 from noisewright.solution import Status
 from noisewright.workload import Explicit
 from oracles.factorizations import nuclear_bound, value

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 import noisewright as nw
-from noisewright.norm import tall_matrix
-from noisewright.norm.explicit import solve_explicit
-from noisewright.norm.factorization import Settings
-from noisewright.workload.atoms import Explicit
+from noisewright.norm.exact import tall_matrix
+from noisewright.norm.exact.explicit import solve_explicit
+from noisewright.norm.kernel.factorization import Settings
+from noisewright.workload.kinds.atoms import Explicit
 
 
 def queries(rows: int, cells: int, seed: int, density: float = 0.2) -> sp.csr_array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 
 
 def whole_matrix(strategy: BlockStrategy) -> np.ndarray:

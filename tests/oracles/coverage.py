@@ -20,9 +20,9 @@ import pyarrow as pa
 import noisewright as nw
 from noisewright.central.mechanism import Measurement
 from noisewright.estimate.accuracy import Accuracy, Conditioned
-from noisewright.planning import postprocess
-from noisewright.planning.central import CentralPlan
-from noisewright.workload.statistics import Column
+from noisewright.planning.after import postprocess
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.workload.questions.statistics import Column
 from oracles.privacy_oracles import SeededSource
 
 LEVEL = 0.95

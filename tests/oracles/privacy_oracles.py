@@ -9,10 +9,10 @@ from random import Random
 import mpmath
 import numpy as np
 
-from noisewright.privacy.budget import Neighbours, Privacy
-from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.rounding import float_above
-from noisewright.privacy.spend import Gaussian, Laplace, Spend
+from noisewright.privacy.exact.rounding import float_above
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.promise.budget import Neighbours, Privacy
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Spend
 
 PRECISION = 400
 

@@ -14,10 +14,10 @@ import pytest
 import noisewright as nw
 from local.strategies import SMALL, small_tree, uneven_mixture
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.mechanism import BlockMechanism
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.carry.carries import Carries
-from noisewright.central.carry.carry_mechanism import CarryMechanism
+from noisewright.central.carry.mechanism import CarryMechanism
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import NoisewrightError
 from noisewright.local.composed.coarse_fine import CoarseFine
@@ -32,8 +32,8 @@ from noisewright.local.strategy import Strategy
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.vector.codebook import Codebook
 from noisewright.local.vector.noisy_columns import VectorStrategy
-from noisewright.planning.local import LocalPlan
-from noisewright.planning.plan_files import load
+from noisewright.planning.files import load
+from noisewright.planning.local.plan import LocalPlan
 from noisewright.workload import workload
 from oracles.carry_promises import check_carry
 from oracles.forgery import forged

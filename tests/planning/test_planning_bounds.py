@@ -62,8 +62,8 @@ def test_no_more_than_the_budget_is_spent(privacy: nw.Privacy) -> None:
 
 def test_one_person_is_one_count_of_every_measurement() -> None:
     """Neighbours differ in one cell of each histogram by one, missing values included."""
-    from noisewright.planning.bound_rules import MAGNITUDES
-    from noisewright.planning.found_bounds import _Search
+    from noisewright.planning.found.bound_rules import MAGNITUDES
+    from noisewright.planning.found.bounds import _Search
     from noisewright.tables.counter import DuckDBCounter
 
     search = _Search(("x",), nw.Privacy(epsilon=1), None)
@@ -95,8 +95,8 @@ SHAPES = {
 def test_two_thousand_people_are_enough_for_bounds_at_a_tenth(name: str) -> None:
     """On noise of the law that is drawn: clipped mass < 1 % in >= 95 % of runs, the mean's error
     at most 1.5 times that under the data's own ends. Runs are seeded: no false alarm."""
-    from noisewright.planning import bound_rules
-    from noisewright.planning.found_bounds import _Search
+    from noisewright.planning.found import bound_rules
+    from noisewright.planning.found.bounds import _Search
 
     plans = _Search(("x",), nw.Privacy(epsilon=0.1), None).plans
     rng, runs, people = np.random.default_rng(4), 200, 2000
@@ -126,7 +126,7 @@ def test_two_thousand_people_are_enough_for_bounds_at_a_tenth(name: str) -> None
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
 def test_bounds_and_edges_are_numbers_that_people_write(lower: float, width: float) -> None:
     """Few digits, outward, at most a tenth wider; edges at even steps between them."""
-    from noisewright.planning.bound_rules import _rounded, even_edges
+    from noisewright.planning.found.bound_rules import _rounded, even_edges
 
     low, high = _rounded(lower, lower + width)
     assert low <= lower

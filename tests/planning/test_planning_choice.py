@@ -12,8 +12,8 @@ import noisewright as nw
 from noisewright.central.problem import CentralProblem
 from noisewright.central.wider_bounds import wider_bounds
 from noisewright.errors import BudgetExceeded, InvalidParameter, NoisewrightError
-from noisewright.planning.central import CentralPlan
-from noisewright.privacy.gaussian import gaussian_sigma, pure_to_zcdp
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.noise.gaussian import gaussian_sigma, pure_to_zcdp
 from noisewright.solution import BoundClass
 
 PURE = nw.Privacy(epsilon=1)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry.second_moments import GRID, SecondMoments
+from noisewright.central.geometry.rows.second_moments import GRID, SecondMoments
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.estimate.moments import (
     above_noise,
@@ -15,7 +15,7 @@ from noisewright.estimate.moments import (
     possible_moments,
     to_simplex,
 )
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
 PURE = Privacy(1.0, neighbours="replace-one")

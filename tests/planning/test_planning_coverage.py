@@ -8,7 +8,7 @@ from scipy.stats import binom
 from test_planning_release import repeated
 
 from noisewright import plan
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Identity, Marginals, Prefix, Workload, workload
 
 RELEASES = 5000

@@ -13,7 +13,7 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import Contradiction, NoisewrightError
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 
 HUGE = ["1" + "0" * 9, "1" + "0" * 17, "1" + "0" * 30, "1" + "0" * 400]
 WEIGHTS = ["0.5", "3", "1e-8", "1e8", "1e60", "1e-60", "1e154", "1e300", "5e-324", "1e-300"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import noisewright as nw
-from noisewright.privacy.budget import NEIGHBOURS
+from noisewright.privacy.promise.budget import NEIGHBOURS
 from oracles.privacy_oracles import SeededSource
 
 DOMAIN = nw.Domain(

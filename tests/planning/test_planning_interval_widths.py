@@ -10,9 +10,9 @@ import pytest
 import noisewright as nw
 from noisewright.estimate.accuracy import Accuracy, Indices
 from noisewright.estimate.intervals import laplace_multiplier, normal_multiplier, sidak_multiplier
-from noisewright.planning.interval_widths import statistic_widths
+from noisewright.planning.central.interval_widths import statistic_widths
 from noisewright.workload.base import FloatArray
-from noisewright.workload.spec import Questions, questions
+from noisewright.workload.questions.spec import Questions, questions
 from noisewright.workload.structure import Term
 
 DOMAIN = nw.Domain(

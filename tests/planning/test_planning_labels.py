@@ -13,7 +13,7 @@ from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightErr
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.storage import pack
 from noisewright.local.vector.noisy_columns import VectorStrategy
-from noisewright.planning.plan_files import load
+from noisewright.planning.files import load
 from oracles.plan_parts import read_parts, write_parts
 
 PURE = {"kind": "pure", "epsilon": 0.1, "neighbours": "replace-one"}

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import noisewright as nw
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter, OutOfReach
-from noisewright.planning.local import LocalPlan
+from noisewright.planning.local.plan import LocalPlan
 
 PRIVACY = nw.Privacy(epsilon=1)
 

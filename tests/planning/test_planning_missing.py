@@ -17,9 +17,9 @@ from scipy.stats import binom
 import noisewright as nw
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.planning.central import CentralPlan
-from noisewright.privacy.budget import NEIGHBOURS
-from noisewright.workload.measures import (
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.promise.budget import NEIGHBOURS
+from noisewright.workload.questions.measures import (
     COUNT,
     CentredSquares,
     CentredSum,
@@ -28,7 +28,7 @@ from noisewright.workload.measures import (
     WeightedRespondents,
     WeightedSum,
 )
-from noisewright.workload.statistics import Column
+from noisewright.workload.questions.statistics import Column
 from oracles.plan_parts import read_parts, write_parts
 from oracles.privacy_oracles import SeededSource
 

@@ -13,8 +13,8 @@ from scipy.stats import binom
 
 import noisewright as nw
 from noisewright.estimate.moment_errors import MomentErrors
-from noisewright.planning.covariance import CovariancePlan, CovarianceRelease
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
+from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
 BUDGETS = [

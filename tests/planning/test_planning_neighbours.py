@@ -12,9 +12,9 @@ import pytest
 
 import noisewright as nw
 from noisewright.domain import Boolean, Categorical, Date, Domain, Numeric
-from noisewright.planning.central import CentralPlan
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.gaussian import gaussian_delta
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.noise.gaussian import gaussian_delta
+from noisewright.privacy.promise.budget import Privacy
 
 GROUPS = {"group": {"A": ["k"], "B": ["l", "m"]}}
 DOMAIN = Domain(

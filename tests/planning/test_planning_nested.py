@@ -11,9 +11,9 @@ import pytest
 import noisewright as nw
 from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.errors import TooLarge
-from noisewright.planning.postprocess import Steps, check_steps
+from noisewright.planning.after.postprocess import Steps, check_steps
 from noisewright.planning.release import Release
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 
 DISTRICTS = [f"d{k}" for k in range(12)]
 REGIONS = {"north": DISTRICTS[:3], "east": DISTRICTS[3:8], "south": DISTRICTS[8:]}

@@ -11,7 +11,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import DomainError, InvalidParameter
 from noisewright.ledger.book import Ledger
-from noisewright.privacy.spend import Gaussian, Promise
+from noisewright.privacy.promise.spend import Gaussian, Promise
 
 PRIVACY = nw.Privacy(epsilon=2, delta=1e-6)
 SCHEMA = {

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 import noisewright as nw
-from noisewright.central.geometry.pairs import PairMoments, Rows
-from noisewright.central.geometry.second_moments import GRID, SecondMoments
+from noisewright.central.geometry.rows.pairs import PairMoments, Rows
+from noisewright.central.geometry.rows.second_moments import GRID, SecondMoments
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.estimate.moments import beyond_noise, common_factors, possible_pairs
-from noisewright.planning.pairs import made_up
-from noisewright.privacy.budget import Privacy
-from noisewright.workload.conjunctions import Conjunctions
+from noisewright.planning.rows.pairs import made_up
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.workload.kinds.conjunctions import Conjunctions
 from oracles.privacy_oracles import SeededSource
 
 PURE = Privacy(1.0, neighbours="replace-one")
@@ -203,7 +203,7 @@ def test_plans_and_releases_survive_files(privacy, tmp_path):
 
 
 def test_forged_releases_are_refused(tmp_path):
-    from noisewright.planning.plan_files import from_bytes, to_bytes
+    from noisewright.planning.files import from_bytes, to_bytes
 
     release = nw.plan_pairs(3, PURE).release(np.ones((10, 3)))
     release.measured.moments[0, 1] += 1.0

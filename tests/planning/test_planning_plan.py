@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import noisewright as nw
-from noisewright.central.blocks import block_mechanism
+from noisewright.central.blocks import mechanism as block_mechanism
 from noisewright.errors import FileFormatError, InvalidParameter
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from oracles.plan_parts import read_parts, write_parts
 
 DOMAIN = nw.Domain(
@@ -169,7 +169,7 @@ def test_several_plans_read_a_stream_once() -> None:
 
 
 def test_squares_and_sums_of_many_people_fit_a_word() -> None:
-    from noisewright.workload.measures import _LARGEST_ROOT
+    from noisewright.workload.questions.measures import _LARGEST_ROOT
 
     assert _LARGEST_ROOT**2 * 2**31 <= 2**63
 

@@ -10,8 +10,8 @@ from scipy.stats import binom
 from noisewright import plan
 from noisewright.central.mechanism import Measurement
 from noisewright.errors import InvalidParameter
-from noisewright.planning.postprocess import post_process
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.after.postprocess import post_process
+from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
 SWAP = Privacy(rho=0.05, neighbours="replace-one")

@@ -14,9 +14,9 @@ import pytest
 from noisewright import plan
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
-from noisewright.planning.central import CentralPlan
-from noisewright.planning.plan_files import load
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.files import load
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Workload
 from oracles.plan_parts import read_parts, write_parts
 from oracles.privacy_oracles import guarantee

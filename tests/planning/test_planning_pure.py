@@ -12,9 +12,9 @@ from test_planning_release import repeated
 from noisewright import plan
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import InvalidParameter
-from noisewright.planning.central import CentralPlan
-from noisewright.planning.targets import Target, fit_budget, with_budget
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.budgets.targets import Target, fit_budget, with_budget
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import Marginals, Workload, workload
 
 RANDOM = np.random.default_rng(8).integers(0, 2, size=(5, 9)).astype(float)

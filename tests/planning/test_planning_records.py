@@ -18,9 +18,9 @@ import noisewright as nw
 from noisewright import files, plan
 from noisewright.cli import main
 from noisewright.errors import InvalidParameter
-from noisewright.planning.postprocess import post_process
+from noisewright.planning.after.postprocess import post_process
 from noisewright.planning.release import Release, metadata_path
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 
 COUNTS = np.array([40, 0, 7, 1000])
 LARGE, SMALL = (plan("identity:4", Privacy(rho=rho)) for rho in (1.0, 0.01))
@@ -215,7 +215,7 @@ def test_a_second_run_adds_to_the_record(planned: Path) -> None:
 def test_every_output_is_checked_before_anything_is_spent(
     blocked: str, planned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.central.plan import CentralPlan
 
     spent: list[object] = []
     monkeypatch.setattr(CentralPlan, "release", lambda *_, **__: spent.append(1))
@@ -284,7 +284,7 @@ def test_reports_read_again_are_no_second_entry(
     reports = local.randomize([0, 1, 2, 3] * 20)
     for hour in (9, 10):
         time = f"2024-05-01T{hour:02}:00:00+00:00"
-        monkeypatch.setattr("noisewright.planning.local.now", lambda time=time: time)
+        monkeypatch.setattr("noisewright.planning.local.plan.now", lambda time=time: time)
         local.estimate(reports).write(tmp_path / "answers.csv")
     (entry,) = recorded(tmp_path / "answers.csv")
     assert _moment(entry["time"]).hour == 10

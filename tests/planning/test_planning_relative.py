@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.privacy.budget import NEIGHBOURS
-from noisewright.workload.relative_weights import error_alone
+from noisewright.privacy.promise.budget import NEIGHBOURS
+from noisewright.workload.questions.relative_weights import error_alone
 
 DOMAIN = nw.Domain(
     [

@@ -14,9 +14,9 @@ from noisewright import plan
 from noisewright.central.mechanism import Measurement
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError
 from noisewright.estimate.intervals import laplace_multiplier
-from noisewright.planning.central import CentralPlan
-from noisewright.planning.plan_files import load
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.files import load
+from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 from oracles.workloads import TEXTS, matrix
 
@@ -67,7 +67,7 @@ def test_half_the_noise_would_be_noticed() -> None:
 
 def test_a_single_count_has_the_analytic_optimum() -> None:
     p = plan("total:5", APPROXIMATE, composition="many")
-    from noisewright.privacy.gaussian import gaussian_sigma
+    from noisewright.privacy.noise.gaussian import gaussian_sigma
 
     assert p.forecast().rmse == pytest.approx(gaussian_sigma(1, 1e-9, 1.0), rel=1e-3)
 

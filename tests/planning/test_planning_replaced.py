@@ -10,7 +10,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import InvalidParameter
 from noisewright.norm.factorize import factorize
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from oracles.blocks import whole_matrix
 
 REPLACED = Privacy(rho=0.5, neighbours="replace-one")

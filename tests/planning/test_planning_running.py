@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import noisewright as nw
-from noisewright.central.carry import carry_stream
+from noisewright.central.carry import stream as carry_stream
 from noisewright.errors import FileFormatError, NoisewrightError, OutOfReach
-from noisewright.planning.running import RunningStream, StreamRelease
-from noisewright.privacy.law import NoiseLaw
+from noisewright.planning.streams.running import RunningStream, StreamRelease
+from noisewright.privacy.noise.law import NoiseLaw
 from oracles.plan_parts import read_parts, write_parts
 
 RHO, PURE = nw.Privacy(rho=0.1), nw.Privacy(epsilon=1)

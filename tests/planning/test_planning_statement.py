@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.planning.postprocess import post_process
-from noisewright.privacy.spend import Gaussian, Laplace, Promise, Spend
+from noisewright.planning.after.postprocess import post_process
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 
 COUNTS = np.array([40, 0, 7, 1000])
 FIELDS = {
@@ -63,7 +63,7 @@ def test_dp_accounting_recovers_the_epsilon_of_a_gaussian_release() -> None:
 def test_dp_accounting_recovers_the_epsilon_of_a_mixture() -> None:
     spend = Spend("add-remove", (Gaussian(0.4), Laplace(3000 * 2.0**-13), Gaussian(0.3)))
     found = accountant(spend.to_dp_accounting()).get_epsilon(1e-6)
-    from noisewright.privacy.composition import composed_epsilon
+    from noisewright.privacy.promise.composition import composed_epsilon
 
     assert found == pytest.approx(composed_epsilon(spend, 1e-6), abs=1e-6)
 

@@ -14,11 +14,11 @@ from scipy.stats import binom, norm
 import noisewright as nw
 from noisewright.domain import Categorical, Domain, Numeric
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.planning.central import CentralPlan
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.workload.measures import CentredSum
-from noisewright.workload.statistics import Column
+from noisewright.workload.questions.measures import CentredSum
+from noisewright.workload.questions.statistics import Column
 from oracles.plan_parts import read_parts, write_parts
 from oracles.privacy_oracles import SeededSource
 

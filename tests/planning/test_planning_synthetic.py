@@ -13,7 +13,7 @@ import pytest
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.table_tree import _information, drawn_cells, drawn_within, join_order
-from noisewright.planning.synthetic import synthesise
+from noisewright.planning.after.synthetic import synthesise
 
 DOMAIN = nw.Domain(
     [

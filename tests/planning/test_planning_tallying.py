@@ -10,7 +10,7 @@ import noisewright as nw
 from noisewright.domain import Categorical, Domain
 from noisewright.errors import DomainError
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.planning.tallying import Tallying
+from noisewright.planning.local.tallying import Tallying
 from noisewright.tables.counter import DuckDBCounter
 
 DOMAIN = Domain([Categorical("answer", ["a", "b", "c"]), Categorical("sex", ["F", "M"])])
@@ -72,7 +72,7 @@ def test_what_is_refused_is_refused_without_a_cell() -> None:
 
 
 def test_what_travels_is_a_plan_and_an_aggregate() -> None:
-    from noisewright.planning.plan_files import to_bytes
+    from noisewright.planning.files import to_bytes
 
     made = plan()
     content = Tallying(to_bytes(made))([np.zeros(1000, dtype=np.int64)])

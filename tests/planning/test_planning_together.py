@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.gaussian import gaussian_delta, zcdp_epsilon
+from noisewright.privacy.noise.gaussian import gaussian_delta, zcdp_epsilon
+from noisewright.privacy.promise.budget import Privacy
 
 ASKED = ["prefix:8", "identity:8", "total:8"]
 

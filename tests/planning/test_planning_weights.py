@@ -13,7 +13,7 @@ import pytest
 import noisewright as nw
 from noisewright.central.composite import Composite
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import NEIGHBOURS
+from noisewright.privacy.promise.budget import NEIGHBOURS
 
 CAP = 4.0
 WEIGHT = nw.Numeric("w", (0, CAP), outside="clip", missing="other")

@@ -1,6 +1,6 @@
 """Whole numbers are rounded where answers were asked: the bounds, over random schemas.
 
-Bounds (proved in `estimate/controlled_rounding`): an answer moves by less than one where the tables
+Bounds (proved in `estimate/whole/rounding`): an answer moves by less than one where the tables
 asked are one table of counts or a chain of them, and else by less than the number of answers of
 more than one cell that a person counts towards, the number of people included.
 """
@@ -18,11 +18,11 @@ from scipy.optimize import LinearConstraint, milp
 from scipy.stats import binom
 
 import noisewright as nw
-from noisewright.planning.asked_cells import AskedCells, asked_of, possible_cells, sparse_rows
-from noisewright.planning.postprocess import post_process
-from noisewright.planning.whole_answers import Kept, whole_answers
+from noisewright.planning.after.asked_cells import AskedCells, asked_of, possible_cells, sparse_rows
+from noisewright.planning.after.postprocess import post_process
+from noisewright.planning.after.whole_answers import Kept, whole_answers
 from noisewright.workload import workload
-from noisewright.workload.atoms import Identity, Prefix, Ranges
+from noisewright.workload.kinds.atoms import Identity, Prefix, Ranges
 from noisewright.workload.structure import Term
 from oracles.privacy_oracles import SeededSource
 

@@ -10,14 +10,14 @@ from scipy.stats import binom, chi2, norm
 from test_planning_release import repeated
 
 import noisewright as nw
-from noisewright.central.blocks.block_mechanism import _chernoff, _proxy
+from noisewright.central.blocks.mechanism import _chernoff, _proxy
 from noisewright.central.mechanism import Measurement
-from noisewright.estimate.nonnegative import tells_total
-from noisewright.planning import impossible as zeros
-from noisewright.planning.central import CentralPlan
-from noisewright.planning.postprocess import Steps, check_steps
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.law import NoiseLaw
+from noisewright.estimate.fits.nonnegative import tells_total
+from noisewright.planning.after.postprocess import Steps, check_steps
+from noisewright.planning.central import empty_cells as zeros
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.promise.budget import Privacy
 from oracles.privacy_oracles import SeededSource
 
 ATTRIBUTES = (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.amplification import (
+from noisewright.privacy.promise.amplification import (
     _fair_tail,
     shuffled,
     shuffled_delta,

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chi2, gamma, kstest
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy import ball
-from noisewright.privacy.ball import ball_noise
+from noisewright.privacy.noise import ball
+from noisewright.privacy.noise.ball import ball_noise
 from oracles.privacy_oracles import SeededSource
 
 ONE = Fraction(1)

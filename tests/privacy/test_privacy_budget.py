@@ -11,8 +11,8 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.gaussian import zcdp_epsilon
+from noisewright.privacy.noise.gaussian import zcdp_epsilon
+from noisewright.privacy.promise.budget import Privacy
 
 GOOD: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 1}, "pure"),

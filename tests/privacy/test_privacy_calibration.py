@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.gaussian import (
+from noisewright.privacy.noise.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_ratio,
@@ -24,7 +22,9 @@ from noisewright.privacy.gaussian import (
     pure_to_zcdp,
     zcdp_epsilon,
 )
-from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import calibrate
 from oracles import privacy_oracles as oracles
 from oracles.privacy_oracles import guarantee
 

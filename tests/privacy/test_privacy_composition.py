@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisewright.privacy.composition import composed_epsilon
-from noisewright.privacy.gaussian import gaussian_epsilon
-from noisewright.privacy.spend import Gaussian, Laplace, Loss, Promise, Spend
+from noisewright.privacy.noise.gaussian import gaussian_epsilon
+from noisewright.privacy.promise.composition import composed_epsilon
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Loss, Promise, Spend
 
 GRID = 2.0**-13  # losses that are multiples of it are not rounded by dp-accounting
 

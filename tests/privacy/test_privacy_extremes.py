@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.privacy.amplification import shuffled
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.gaussian import (
+from noisewright.privacy.noise.gaussian import (
     gaussian_delta,
     gaussian_epsilon,
     gaussian_ratio,
@@ -23,8 +20,11 @@ from noisewright.privacy.gaussian import (
     pure_to_zcdp,
     zcdp_epsilon,
 )
-from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.spend import Gaussian, Laplace, Promise, Spend
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.promise.amplification import shuffled
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import calibrate
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 from oracles.privacy_oracles import guarantee
 
 SIZES = st.sampled_from([5e-324, 2.3e-308, 1e-300, 1e-30, 0.5, 40.0, 1e5, 1e30, 1e200, 1.7e308])

@@ -18,11 +18,15 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.filters import Amounts, Limits, limits_of, pure_to_gaussian
-from noisewright.privacy.gaussian import gaussian_delta_enclosure, gaussian_epsilon, pure_to_zcdp
-from noisewright.privacy.odometer import odometer
-from noisewright.privacy.spend import Gaussian, Laplace, Loss, Promise, Spend
+from noisewright.privacy.noise.gaussian import (
+    gaussian_delta_enclosure,
+    gaussian_epsilon,
+    pure_to_zcdp,
+)
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.filters import Amounts, Limits, limits_of, pure_to_gaussian
+from noisewright.privacy.promise.odometer import odometer
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Loss, Promise, Spend
 
 GRID = np.linspace(-12, 12, 24001)
 STEP = GRID[1] - GRID[0]

@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chi2
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.flat_core import _chance, flat_core
-from noisewright.privacy.rounding import checked_scale
+from noisewright.privacy.exact.rounding import checked_scale
+from noisewright.privacy.noise.flat_core import _chance, flat_core
 from oracles.privacy_oracles import SeededSource, rational
 
 FALSE_ALARM = 1e-7

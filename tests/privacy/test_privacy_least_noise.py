@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisewright import Privacy
-from noisewright.privacy.least_noise import least_second_moment, least_unbiased_variance
-from noisewright.privacy.least_noise_certificate import proved_second_moment
+from noisewright.privacy.least.certificate import proved_second_moment
+from noisewright.privacy.least.least_noise import least_second_moment, least_unbiased_variance
 from oracles.least_noise_programs import least_noise, least_unbiased_count, least_worst_count
 
 EIGHTHS = np.arange(8) / 8 - 0.5

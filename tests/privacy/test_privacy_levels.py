@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chi2
 
 from noisewright.errors import Contradiction
-from noisewright.privacy.levels import draw_level, expansion, level_weights, mean_over_levels
-from noisewright.privacy.source import uniform_below
+from noisewright.privacy.noise.levels import draw_level, expansion, level_weights, mean_over_levels
+from noisewright.privacy.noise.source import uniform_below
 from oracles.privacy_oracles import SeededSource
 
 FALSE_ALARM = 1e-9

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.noise import discrete_laplace, rounded_gaussian
+from noisewright.privacy.noise.integers import discrete_laplace, rounded_gaussian
+from noisewright.privacy.noise.law import NoiseLaw
 from oracles.privacy_oracles import (
     PRECISION,
     ScriptedSource,

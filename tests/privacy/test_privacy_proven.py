@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisewright.privacy.proven import (
+from noisewright.privacy.exact.proven import (
     GAUSSIAN_ERROR,
     GAUSSIAN_REACH,
     LOGARITHM_ERROR,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.selection import Selection
+from noisewright.privacy.promise.selection import Selection
 
 BUDGETS = [(1.0, 1e-5), (0.1, 1e-9), (3.0, 0.01), (0.5, 0.3), (20.0, 1e-12), (0.01, 1e-6)]
 UNIT = 2**128

@@ -10,9 +10,10 @@ import pytest
 from scipy import stats
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy import noise, source
-from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.source import SystemSource, uniform_integers, uniform_words
+from noisewright.privacy.noise import integers as noise
+from noisewright.privacy.noise import source
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.noise.source import SystemSource, uniform_integers, uniform_words
 from oracles.privacy_oracles import ScriptedSource, SeededSource
 
 

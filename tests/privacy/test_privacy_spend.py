@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr
 
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.spend import Gaussian, Laplace, Promise, Spend
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 
 RATIOS = st.floats(0.01, 5.0)
 

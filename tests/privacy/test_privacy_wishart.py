@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import kv
 
-from noisewright.privacy import wishart
-from noisewright.privacy.wishart import Gaussians, add_wishart_difference
+from noisewright.privacy.noise import wishart
+from noisewright.privacy.noise.wishart import Gaussians, add_wishart_difference
 from oracles.privacy_oracles import ScriptedSource, SeededSource
 
 

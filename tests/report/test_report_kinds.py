@@ -10,21 +10,21 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.learn.outcomes import Outcome
-from noisewright.learn.selection import Selected
-from noisewright.planning.local import Reading
-from noisewright.planning.plan_files import plan_digest
-from noisewright.planning.postprocess import Steps
-from noisewright.planning.rehearsal import Rehearsal
-from noisewright.privacy.spend import Gaussian, Promise, Spend
-from noisewright.report.after_noise import steps_in_words
-from noisewright.report.numbers import figure, when
-from noisewright.report.page import page
-from noisewright.report.plan_page import plan_page
-from noisewright.report.plan_words import plan_words
+from noisewright.learn.plans.outcomes import Outcome
+from noisewright.learn.selection.plan import Selected
+from noisewright.planning.after.postprocess import Steps
+from noisewright.planning.central.rehearsal import Rehearsal
+from noisewright.planning.files import plan_digest
+from noisewright.planning.local.plan import Reading
+from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
+from noisewright.report.pages.plan import plan_page
+from noisewright.report.pages.release import page
 from noisewright.report.sections import sections
-from noisewright.report.words import Person
-from noisewright.workload.statistics import Column
+from noisewright.report.words.numbers import figure, when
+from noisewright.report.words.plans import plan_words
+from noisewright.report.words.promises import Person
+from noisewright.report.words.steps import steps_in_words
+from noisewright.workload.questions.statistics import Column
 from report.test_report_page import DOMAIN, SPEC, tags_of
 
 UNPROTECTED = (nw.Ledger, Rehearsal, Outcome, Selected)  # pages that promise nothing to anybody

@@ -13,9 +13,9 @@ import pytest
 
 import noisewright as nw
 from noisewright.report.figures import Bars, Curve, Grid, figures
-from noisewright.report.numbers import with_error
-from noisewright.report.page import page
+from noisewright.report.pages.release import page
 from noisewright.report.render import asset
+from noisewright.report.words.numbers import with_error
 
 DOMAIN = nw.Domain(
     [

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from noisewright.tables.backends.postgres import PostgresCounter, quoted
+from noisewright.tables.backends.spark import SparkCounter
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.tables.postgres import PostgresCounter, quoted
-from noisewright.tables.spark import SparkCounter
 
 KINDS = {
     pa.int8(): ("smallint", "tinyint"), pa.int64(): ("bigint", "bigint"),

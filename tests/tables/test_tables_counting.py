@@ -18,10 +18,10 @@ import pytest
 from noisewright.domain import Boolean, Categorical, Domain, Numeric
 from noisewright.errors import DomainError, FileFormatError, InvalidParameter, TooLarge
 from noisewright.tables import counter
+from noisewright.tables.backends.duckdb import connect
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.tables.duckdb import connect
-from noisewright.workload.measures import COUNT, CentredSum
-from noisewright.workload.spec import summed
+from noisewright.workload.questions.measures import COUNT, CentredSum
+from noisewright.workload.questions.spec import summed
 
 DOMAIN = Domain(
     [

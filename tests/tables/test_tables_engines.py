@@ -19,10 +19,10 @@ import noisewright as nw
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
 from noisewright.ledger.book import Ledger
+from noisewright.tables.backends.postgres import Address, PostgresCounter
+from noisewright.tables.backends.spark import SparkCounter
 from noisewright.tables.engines import engine_of
-from noisewright.tables.postgres import Address, PostgresCounter
-from noisewright.tables.spark import SparkCounter
-from noisewright.workload.measures import (
+from noisewright.workload.questions.measures import (
     COUNT,
     CentredSquares,
     Respondents,
@@ -30,7 +30,7 @@ from noisewright.workload.measures import (
     WeightedSum,
     Weights,
 )
-from noisewright.workload.spec import summed
+from noisewright.workload.questions.spec import summed
 
 SECRET = "Ada Lovelace"
 TEXTS = [

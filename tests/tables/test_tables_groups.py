@@ -15,9 +15,9 @@ import noisewright as nw
 from noisewright.central.groups import RowBounds
 from noisewright.domain import Categorical, Domain, Numeric, Unit
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.privacy.contribution import most_squares
+from noisewright.privacy.promise.contribution import most_squares
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.workload.measures import COUNT
+from noisewright.workload.questions.measures import COUNT
 
 INSTANCES = 500
 INSTANCE = Numeric.integers("instance", 0, INSTANCES - 1)

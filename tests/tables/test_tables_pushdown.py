@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Numeric
 from noisewright.errors import DomainError
+from noisewright.tables.backends.duckdb import connect, open_table
+from noisewright.tables.backends.duckdb_dialect import DuckDBDialect
 from noisewright.tables.counter import DuckDBCounter, _content, _typed
-from noisewright.tables.covers import MOST_CELLS, covers_of, marginal, smallest_cover
-from noisewright.tables.duckdb import connect, open_table
-from noisewright.tables.duckdb_dialect import DuckDBDialect
-from noisewright.tables.expressions import cell, content
-from noisewright.tables.request import Request
-from noisewright.workload.measures import CentredSquares, Missing, OfColumn, Respondents
-from noisewright.workload.spec import summed
+from noisewright.tables.sql.covers import MOST_CELLS, covers_of, marginal, smallest_cover
+from noisewright.tables.sql.expressions import cell, content
+from noisewright.tables.sql.request import Request
+from noisewright.workload.questions.measures import CentredSquares, Missing, OfColumn, Respondents
+from noisewright.workload.questions.spec import summed
 
 EDGES: dict[str, list[float]] = {
     "one cell": [0, 10],

@@ -14,13 +14,13 @@ import noisewright as nw
 from noisewright import container
 from noisewright.domain import Categorical, Domain, Numeric, Unit
 from noisewright.errors import DomainError, InvalidParameter, NoisewrightError
-from noisewright.planning.plan_files import FileKind
-from noisewright.privacy.calibration import calibrate, row_budget
-from noisewright.privacy.contribution import Contribution
-from noisewright.privacy.spend import Gaussian, Laplace, Promise, Spend
+from noisewright.planning.files import FileKind
+from noisewright.privacy.promise.calibration import calibrate, row_budget
+from noisewright.privacy.promise.contribution import Contribution
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Promise, Spend
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.workload.measures import COUNT
-from noisewright.workload.spec import summed
+from noisewright.workload.questions.measures import COUNT
+from noisewright.workload.questions.spec import summed
 
 INSTANCES = 700
 SECRET = "Ada Lovelace"

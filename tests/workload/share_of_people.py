@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.workload.spec import KINDS
-from noisewright.workload.statistics import Column, Statistic
+from noisewright.workload.questions.spec import KINDS
+from noisewright.workload.questions.statistics import Column, Statistic
 
 
 class Shares(Statistic):

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 import noisewright as nw
 from noisewright.cli import main
 from noisewright.errors import FileFormatError, NoisewrightError, TooLarge
-from noisewright.workload import matrix_files
-from noisewright.workload.matrix_files import read_matrix
+from noisewright.workload.forms import matrix_files
+from noisewright.workload.forms.matrix_files import read_matrix
 
 MATRIX = np.tril(np.ones((4, 3)))
 WRITERS = {

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from noisewright.workload.interactions import (
+from noisewright.workload.linear.interactions import (
     centred,
     downward_closure,
     interactions,

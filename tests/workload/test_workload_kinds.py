@@ -10,9 +10,9 @@ from share_of_people import read
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Privacy
-from noisewright.workload.measures import CentredSquares
-from noisewright.workload.spec import KINDS
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.workload.questions.measures import CentredSquares
+from noisewright.workload.questions.spec import KINDS
 from oracles.privacy_oracles import SeededSource
 
 DOMAIN = nw.Domain(

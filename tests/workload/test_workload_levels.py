@@ -5,8 +5,8 @@ import pytest
 
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.errors import InvalidParameter
-from noisewright.workload.predicate import parse_predicate
-from noisewright.workload.spec import questions
+from noisewright.workload.questions.predicate import parse_predicate
+from noisewright.workload.questions.spec import questions
 
 DOMAIN = Domain(
     [

@@ -7,15 +7,15 @@ import pytest
 
 import noisewright as nw
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.norm.residual_basis import residual_plan
-from noisewright.norm.symmetric import ResidualStrategy, helmert
-from noisewright.norm.tridiagonal import (
+from noisewright.norm.exact.residual_basis import residual_plan
+from noisewright.norm.exact.symmetric import ResidualStrategy, helmert
+from noisewright.norm.exact.tridiagonal import (
     inverse_root_diagonal,
     prefix_gram_inverse,
     ranges_gram_inverse,
 )
 from noisewright.workload import Identity
-from noisewright.workload.linear import (
+from noisewright.workload.linear.maps import (
     Adjoint,
     BlockDiagonal,
     Dense,

@@ -11,8 +11,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload import Explicit, Kron, Marginals, OnAttributes, Prefix, Ranges, workload
-from noisewright.workload import gram as gram_module
-from noisewright.workload.gram import MarginalGram
+from noisewright.workload.linear import gram as gram_module
+from noisewright.workload.linear.gram import MarginalGram
 from oracles.workloads import TEXTS, matrix
 
 

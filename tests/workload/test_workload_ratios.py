@@ -8,9 +8,9 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from noisewright.domain import Domain, Numeric
-from noisewright.workload.number_statistics import Means, Variances
-from noisewright.workload.spec import questions
-from noisewright.workload.statistics import Noisy, Widths
+from noisewright.workload.questions.numbers import Means, Variances
+from noisewright.workload.questions.spec import questions
+from noisewright.workload.questions.statistics import Noisy, Widths
 
 DRAWS = 40_000
 ALARM = 1e-6

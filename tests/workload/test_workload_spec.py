@@ -8,7 +8,7 @@ import pytest
 from noisewright.domain import Boolean, Categorical, Domain, Numeric
 from noisewright.errors import DomainError, NoisewrightError
 from noisewright.workload import Workload
-from noisewright.workload.stored import decode_workload, encode_workload
+from noisewright.workload.forms.stored import decode_workload, encode_workload
 
 DOMAIN = Domain(
     [

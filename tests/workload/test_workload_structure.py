@@ -9,8 +9,8 @@ import pytest
 
 from noisewright.errors import InvalidParameter
 from noisewright.workload import workload
+from noisewright.workload.linear.tensor import marginal_tables, walsh_hadamard
 from noisewright.workload.structure import Structure, invariant_axes, named_sizes, terms
-from noisewright.workload.tensor import marginal_tables, walsh_hadamard
 from oracles.workloads import TEXTS, matrix
 
 SIZES = {

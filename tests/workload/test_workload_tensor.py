@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from noisewright.workload.tensor import mean_error
+from noisewright.workload.linear.tensor import mean_error
 
 
 @pytest.mark.parametrize("norm", [2, 3.5, 40, math.inf])

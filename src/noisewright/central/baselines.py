@@ -9,7 +9,7 @@ import numpy as np
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.products import as_one_axis
 from noisewright.central.problem import (
@@ -23,7 +23,7 @@ from noisewright.central.problem import (
 )
 from noisewright.workload import Identity, Parity, Total, Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.tensor import mean_error
+from noisewright.workload.linear.tensor import mean_error
 
 LARGEST_FACTOR = 2**20
 """Entries of a factor's own matrix up to which its answers are measured one by one."""

@@ -14,10 +14,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from noisewright.central.blocks.block_mechanism import StoredBlocks
-from noisewright.central.carry.carry_mechanism import StoredCarry
+from noisewright.central.blocks.mechanism import StoredBlocks
+from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.composite import StoredComposite
-from noisewright.central.geometry.k_norm import StoredKNorm
+from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
 from noisewright.central.mechanism import (
     Counts,
     Measurement,
@@ -28,11 +28,11 @@ from noisewright.central.mechanism import (
 )
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
 from noisewright.estimate.accuracy import Accuracy, Indices, Kind, drawn_multiplier
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.source import ByteSource
-from noisewright.privacy.spend import Spend
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Spend
 from noisewright.workload.base import FloatArray
-from noisewright.workload.measures import Measure
+from noisewright.workload.questions.measures import Measure
 from noisewright.workload.structure import Term
 
 MOST_ANSWERS = 4000

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from noisewright.central.blocks.block_mechanism import StoredBlocks
-from noisewright.central.carry.carry_mechanism import StoredCarry
+from noisewright.central.blocks.mechanism import StoredBlocks
+from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.mechanism import (
     Counts,
     Measurement,
@@ -23,12 +23,12 @@ from noisewright.central.mechanism import (
 )
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
 from noisewright.estimate.accuracy import Accuracy, Indices, Joined
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import split
-from noisewright.privacy.source import ByteSource
-from noisewright.privacy.spend import Spend
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import split
+from noisewright.privacy.promise.spend import Spend
 from noisewright.workload.base import FloatArray
-from noisewright.workload.measures import Measure
+from noisewright.workload.questions.measures import Measure
 from noisewright.workload.structure import Term
 
 

@@ -17,18 +17,18 @@ import numpy as np
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.mechanism import BlockMechanism
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.composite import Composite
 from noisewright.central.mechanism import Mechanism
 from noisewright.central.problem import CentralProblem, Proposal
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.contribution import Contribution, most_squares
-from noisewright.workload.algebra import Stack, Weighted, kron
-from noisewright.workload.atoms import Identity, Total
+from noisewright.privacy.promise.contribution import Contribution, most_squares
 from noisewright.workload.base import Workload
-from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.kinds.algebra import Stack, Weighted, kron
+from noisewright.workload.kinds.atoms import Identity, Total
+from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.structure import Term
 
 _LARGEST = 4096  # values of an attribute whose cells are measured one by one

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.accuracy import Accuracy
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.source import ByteSource
-from noisewright.privacy.spend import Spend
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Spend
 from noisewright.workload.base import LARGEST_SIZE, FloatArray, is_whole
-from noisewright.workload.measures import COUNT, Measure
+from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
 
 Integers = npt.NDArray[np.int64]

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.quantise import (
     bits_each,
     grid_bits,
@@ -19,6 +18,7 @@ from noisewright.central.blocks.quantise import (
     rounded,
     small_integers,
 )
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.products import as_one_axis, fine_grid, refuses_dense
 from noisewright.central.problem import Candidate, CentralProblem

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from noisewright.central.blocks.block_mechanism import BlockMechanism
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.central.blocks.quantise import grid_bits
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import JOINT_LIMIT
 from noisewright.central.mechanism import Given, Mechanism
 from noisewright.domain import Domain
-from noisewright.norm.factorization import without_offsets
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate
+from noisewright.norm.kernel.factorization import without_offsets
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import calibrate
 from noisewright.solution import settled
 from noisewright.workload import Workload
 from noisewright.workload.structure import Structure, Term, terms

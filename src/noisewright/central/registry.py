@@ -6,15 +6,15 @@ When a mechanism applies and how it is planned stand beside what it is.
 from __future__ import annotations
 
 from noisewright.central.baselines import BASELINES
-from noisewright.central.carry.carry_plan import CARRY
+from noisewright.central.carry.plan import CARRY
 from noisewright.central.gaussian.products import GAUSSIAN_STRATEGY, SPLIT
 from noisewright.central.gaussian.residual import RESIDUAL
 from noisewright.central.gaussian.shared import SHARED_BASIS
-from noisewright.central.geometry.hardt_talwar import HARDT_TALWAR
-from noisewright.central.geometry.k_norm_plan import K_NORM
-from noisewright.central.geometry.projection_plan import PROJECTION
-from noisewright.central.geometry.sketch_plan import COARSE_JL, JL
-from noisewright.central.laplace.laplace_strategy import LAPLACE_STRATEGY
+from noisewright.central.geometry.balls.hardt_talwar import HARDT_TALWAR
+from noisewright.central.geometry.balls.sketch_plan import COARSE_JL, JL
+from noisewright.central.geometry.k_norm.plan import K_NORM
+from noisewright.central.geometry.projection.plan import PROJECTION
+from noisewright.central.laplace.strategy import LAPLACE_STRATEGY
 
 CENTRAL = {
     mechanism.name: mechanism

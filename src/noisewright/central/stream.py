@@ -24,13 +24,13 @@ import numpy as np
 from noisewright.central.stream_position import Position
 from noisewright.container import digest
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError, OutOfReach
-from noisewright.norm.prefix import Kind, StreamFactorization, stream_factorization
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.rounding import SCALE_LIMIT, float_above
-from noisewright.privacy.source import ByteSource
-from noisewright.privacy.spend import Gaussian, Spend
+from noisewright.norm.exact.prefix import Kind, StreamFactorization, stream_factorization
+from noisewright.privacy.exact.rounding import SCALE_LIMIT, float_above
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import calibrate
+from noisewright.privacy.promise.spend import Gaussian, Spend
 from noisewright.workload.base import FloatArray, is_whole
 
 _RATE_BITS = 100  # every rate and gain is a float above 2^-40: exact in this many binary places

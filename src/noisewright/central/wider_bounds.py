@@ -30,15 +30,15 @@ from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.central.grouped_bound import grouped_bound
 from noisewright.central.problem import CentralProblem
 from noisewright.errors import TooLarge
-from noisewright.norm.certificate import inward
 from noisewright.norm.factorize import factorize
+from noisewright.norm.kernel.certificate import inward
 from noisewright.norm.named_bounds import nuclear_norm
-from noisewright.privacy.least_noise import least_second_moment, least_unbiased_variance
+from noisewright.privacy.least.least_noise import least_second_moment, least_unbiased_variance
 from noisewright.solution import BoundClass
 from noisewright.workload import Workload
-from noisewright.workload.algebra import kron
-from noisewright.workload.atoms import Prefix, Ranges, Total
-from noisewright.workload.spec import Questions
+from noisewright.workload.kinds.algebra import kron
+from noisewright.workload.kinds.atoms import Prefix, Ranges, Total
+from noisewright.workload.questions.spec import Questions
 from noisewright.workload.structure import Structure
 
 Bounds = tuple[tuple[BoundClass, float], ...]

@@ -10,31 +10,31 @@ import importlib
 import click
 
 from noisewright import __version__
-from noisewright.cli.failures import one_style
-from noisewright.cli.output import told_warnings
+from noisewright.cli.shared.failures import one_style
+from noisewright.cli.shared.output import told_warnings
 
-# name: (where the click command lives, its line in `noisewright --help`)
+# name: (where in this room the click command lives, its line in `noisewright --help`)
 COMMANDS = {
-    "demo": ("noisewright.cli.answers:demo", "The whole job on a synthetic table, with a report."),
-    "plan": ("noisewright.cli.plan:plan", "How wrong answers will be; write the plan."),
-    "release": ("noisewright.cli.answers:release", "Private answers from a plan and a table."),
-    "answer": ("noisewright.cli.lasting:answer", "Further answers from a release, at no cost."),
-    "report": ("noisewright.cli.lasting:report", "A page about a plan, release or ledger."),
-    "show": ("noisewright.cli.show:show", "What a file is and what it says was spent."),
-    "randomize": ("noisewright.cli.collecting:randomize", "Local: reports of a table's people."),
+    "demo": ("commands.answers:demo", "The whole job on a synthetic table, with a report."),
+    "plan": ("plan.command:plan", "How wrong answers will be; write the plan."),
+    "release": ("commands.answers:release", "Private answers from a plan and a table."),
+    "answer": ("commands.lasting:answer", "Further answers from a release, at no cost."),
+    "report": ("commands.lasting:report", "A page about a plan, release or ledger."),
+    "show": ("commands.show:show", "What a file is and what it says was spent."),
+    "randomize": ("commands.collecting:randomize", "Local: reports of a table's people."),
     "client": (
-        "noisewright.cli.collecting:client",
+        "commands.collecting:client",
         "Local: what a person's device runs, verified.",
     ),
-    "estimate": ("noisewright.cli.collecting:estimate", "Local: answers from collected reports."),
-    "serve": ("noisewright.cli.serving:serve", "Local: collect reports from people's browsers."),
-    "compare": ("noisewright.cli.compare:compare", "Every mechanism that applies, side by side."),
-    "sums": ("noisewright.cli.answers:sums", "Counts, sums and means of a number by group."),
-    "ledger": ("noisewright.cli.ledger:ledger", "Budgets of datasets, and who spent them."),
-    "norm": ("noisewright.cli.norm:norm", "How hard a workload is for linear strategies."),
-    "reproduce": ("noisewright.cli.reproducing:reproduce", "Figures of the papers, made anew."),
-    "bounds": ("noisewright.cli.bounds:bounds", "Bounds of numeric columns, without looking."),
-    "schema": ("noisewright.cli.schema:schema", "Draft, check and show a table's public schema."),
+    "estimate": ("commands.collecting:estimate", "Local: answers from collected reports."),
+    "serve": ("commands.serving:serve", "Local: collect reports from people's browsers."),
+    "compare": ("commands.compare:compare", "Every mechanism that applies, side by side."),
+    "sums": ("commands.answers:sums", "Counts, sums and means of a number by group."),
+    "ledger": ("commands.ledger:ledger", "Budgets of datasets, and who spent them."),
+    "norm": ("commands.norm:norm", "How hard a workload is for linear strategies."),
+    "reproduce": ("commands.reproducing:reproduce", "Figures of the papers, made anew."),
+    "bounds": ("commands.bounds:bounds", "Bounds of numeric columns, without looking."),
+    "schema": ("commands.schema:schema", "Draft, check and show a table's public schema."),
 }
 
 
@@ -48,7 +48,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -77,6 +77,6 @@ def main(context: click.Context, log: str | None) -> None:
     Plans come with a lower bound where one is known, and say which methods it is about.
     """
     if log is not None:
-        from noisewright.cli.logs import logging_to
+        from noisewright.cli.shared.logs import logging_to
 
         context.with_resource(logging_to(log, context.invoked_subcommand or ""))

@@ -19,9 +19,9 @@ from noisewright.container import digest
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import exported, has_continuous_noise
-from noisewright.planning.local import LocalPlan
-from noisewright.planning.plan_files import from_bytes
-from noisewright.planning.population import Margins
+from noisewright.planning.files import from_bytes
+from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.local.population import Margins
 
 Period = Literal["day", "month"]
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$(?!\n)")]

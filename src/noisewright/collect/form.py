@@ -14,7 +14,7 @@ import msgspec
 from noisewright.domain.attribute import Attribute
 from noisewright.domain.ordered import Date, Numeric
 from noisewright.errors import TooLarge
-from noisewright.planning.local import LocalPlan
+from noisewright.planning.local.plan import LocalPlan
 
 _MOST_BANDS = 8
 """Ordered attributes with more cells are asked for a number or a date, not for a band."""

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from noisewright.collect.campaign import Campaign
-from noisewright.collect.door import Refusal
+from noisewright.collect.server.door import Refusal
 from noisewright.collect.service import Service
 from noisewright.web import STYLE, asset_bytes, templates
 

@@ -12,14 +12,14 @@ from noisewright import api
 from noisewright.demo.people import domain, people, questions
 from noisewright.errors import InvalidParameter
 from noisewright.files import write_table, write_text
-from noisewright.privacy.budget import Privacy
-from noisewright.report.page import page
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.report.pages.release import page
 from noisewright.tables.counter import DuckDBCounter
-from noisewright.workload.spec import Questions
-from noisewright.workload.spec import questions as read_questions
+from noisewright.workload.questions.spec import Questions
+from noisewright.workload.questions.spec import questions as read_questions
 
 if TYPE_CHECKING:
-    from noisewright.planning.central import CentralPlan
+    from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.release import Release
     from noisewright.workload.base import FloatArray
 

@@ -14,9 +14,9 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.fits.nonnegative import project_to_total
 from noisewright.workload.base import FloatArray
-from noisewright.workload.interactions import centred, interactions
+from noisewright.workload.linear.interactions import centred, interactions
 
 Block = tuple[int, ...]
 """Some attributes, in increasing order."""

@@ -5,8 +5,12 @@ device is private by itself. Every plan says how many people it takes before any
 """
 
 from noisewright.learn.concept_classes import ConceptClass, concepts
-from noisewright.learn.correlational import CorrelationalLearner, correlational
-from noisewright.learn.learners import (
+from noisewright.learn.plans.make import plan
+from noisewright.learn.plans.outcomes import Learned, Outcome, Refutation
+from noisewright.learn.plans.penalties import eta
+from noisewright.learn.plans.plan import LearningPlan
+from noisewright.learn.queries.correlational import CorrelationalLearner, correlational
+from noisewright.learn.queries.learners import (
     Hypothesis,
     MonotoneConjunction,
     MultiplicativeWeights,
@@ -14,15 +18,11 @@ from noisewright.learn.learners import (
     Verdict,
     labelled_cells,
 )
-from noisewright.learn.learning_plan import LearningPlan
-from noisewright.learn.make import plan
-from noisewright.learn.oracle import Oracle, Question, Respondents
-from noisewright.learn.outcomes import Learned, Outcome, Refutation
-from noisewright.learn.query_dimension import QueryDimension, sq_dimension
-from noisewright.learn.realizable import eta
-from noisewright.learn.selection import Selected, Selection, select
-from noisewright.learn.simulated_selection import simulated
-from noisewright.learn.statistical import statistical_queries
+from noisewright.learn.queries.oracle import Oracle, Question, Respondents
+from noisewright.learn.queries.query_dimension import QueryDimension, sq_dimension
+from noisewright.learn.queries.statistical import statistical_queries
+from noisewright.learn.selection.plan import Selected, Selection, select
+from noisewright.learn.selection.simulated import simulated
 
 __all__ = [
     "ConceptClass",

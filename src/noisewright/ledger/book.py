@@ -29,9 +29,9 @@ from noisewright.ledger.entries import (
 from noisewright.ledger.history import Account, History, grouped
 from noisewright.ledger.refusals import does_not_fit, other_unit, released_before
 from noisewright.ledger.stores import Store, store_at
-from noisewright.planning.spending import Again, Cost, LedgerNote
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.filters import STATEMENTS, RuleName, limits_of
+from noisewright.planning.budgets.spending import Again, Cost, LedgerNote
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.filters import STATEMENTS, RuleName, limits_of
 
 _LARGEST_KEPT = 2**28  # bytes of a release that a ledger keeps
 _CLOCKS_DIFFER = timedelta(seconds=60)

@@ -17,9 +17,9 @@ import msgspec
 from noisewright.domain import Unit
 from noisewright.domain.unit import ROW_IS_PERSON
 from noisewright.errors import FileFormatError
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.filters import Limits
-from noisewright.privacy.spend import Gaussian, Laplace, Spend
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.filters import Limits
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Spend
 
 FORMAT_VERSION = 2
 _ROUNDING = Fraction(1, 10**12)  # of ratios that were multiplied by numbers of rows

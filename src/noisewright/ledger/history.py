@@ -18,9 +18,9 @@ from noisewright.ledger.entries import (
     decoded,
     no_ledger,
 )
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.filters import Amounts
-from noisewright.privacy.spend import Spend
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.filters import Amounts
+from noisewright.privacy.promise.spend import Spend
 
 
 @dataclass

@@ -8,11 +8,11 @@ from math import floor, log10
 
 from noisewright.errors import BudgetExceeded, InvalidParameter, ReleasedBefore
 from noisewright.ledger.history import Account, Spent
-from noisewright.planning.spending import Again, Cost
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.filters import Amounts, Limits
-from noisewright.privacy.gaussian import gaussian_epsilon, gaussian_ratio
-from noisewright.privacy.rounding import float_below, root_below
+from noisewright.planning.budgets.spending import Again, Cost
+from noisewright.privacy.exact.rounding import float_below, root_below
+from noisewright.privacy.noise.gaussian import gaussian_epsilon, gaussian_ratio
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.filters import Amounts, Limits
 
 _DIGITS = 4  # a budget that people type again
 _CRUMBS = 10**6  # what is left counts as nothing below this part of the whole

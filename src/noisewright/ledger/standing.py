@@ -11,10 +11,10 @@ import msgspec
 from noisewright.ledger.entries import AnyEntry, Committed, Created, Line, Opened, Reserved
 from noisewright.ledger.history import Account, History, Spent
 from noisewright.ledger.refusals import largest_fitting
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.filters import STATEMENTS, Amounts, Limits
-from noisewright.privacy.odometer import odometer
-from noisewright.privacy.rounding import float_above, root_above
+from noisewright.privacy.exact.rounding import float_above, root_above
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.filters import STATEMENTS, Amounts, Limits
+from noisewright.privacy.promise.odometer import odometer
 
 DELTA = 1e-9  # where neither the dataset nor the caller names one
 
@@ -55,7 +55,7 @@ def _spent(account: Account, delta: float | None) -> dict[str, Any]:
         return spent
     spent["odometer"] = _plain(odometer(limits, used, account.created.privacy, delta))
     if delta is not None:
-        from noisewright.privacy.composition import composed_epsilon
+        from noisewright.privacy.promise.composition import composed_epsilon
 
         spent["composed"] = {"epsilon": composed_epsilon(account.spend, delta), "delta": delta}
     return spent

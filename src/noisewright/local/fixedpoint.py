@@ -17,7 +17,12 @@ import numpy.typing as npt
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.randomizer.whole_numbers import WORD as WORD
-from noisewright.privacy.source import ByteSource, SystemSource, uniform_integers, uniform_words
+from noisewright.privacy.noise.source import (
+    ByteSource,
+    SystemSource,
+    uniform_integers,
+    uniform_words,
+)
 
 LARGEST_EPSILON = 40.0
 """Above this, one threshold in 2^64 can no longer tell the two sides apart."""

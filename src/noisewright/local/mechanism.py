@@ -21,10 +21,10 @@ from noisewright.local.approximate.tails import MaxError
 from noisewright.local.fixedpoint import check_planned
 from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.time_limit import TimeLimit
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.rounding import number, positive
+from noisewright.privacy.exact.rounding import number, positive
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 _MOST_CELLS = 2**24
 _QUICK_MATRICES = 1024

@@ -33,10 +33,10 @@ from noisewright.local.randomizer.chances import listed_reports, report_chances
 from noisewright.local.randomizer.specification import Nodes, Place, Specification
 from noisewright.local.randomizer.verify import Promise, verify
 from noisewright.local.reports.tallies import Tally, tally_of
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.source import ByteSource
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import Array, FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 Settings = dict[str, Any]
 BoolArray = npt.NDArray[np.bool_]

@@ -14,10 +14,17 @@ from math import prod
 import numpy as np
 
 from noisewright.errors import TooLarge
-from noisewright.norm import certificate
-from noisewright.norm.certificate import inward, outward
-from noisewright.norm.explicit import solve_explicit
-from noisewright.norm.factorization import (
+from noisewright.norm.exact.explicit import solve_explicit
+from noisewright.norm.exact.symmetric import LARGEST_TRANSFORM, solve_family, solve_invariant
+from noisewright.norm.exact.tall_matrix import solve_tall
+from noisewright.norm.exact.tridiagonal import (
+    PrefixProblem,
+    prefix_gram_inverse,
+    ranges_gram_inverse,
+)
+from noisewright.norm.kernel import certificate
+from noisewright.norm.kernel.certificate import inward, outward
+from noisewright.norm.kernel.factorization import (
     DualWeights,
     Part,
     Settings,
@@ -25,23 +32,20 @@ from noisewright.norm.factorization import (
     uniform_weights,
     worst_status,
 )
-from noisewright.norm.problems import DenseProblem, GramProblem, RowwiseProblem
-from noisewright.norm.symmetric import LARGEST_TRANSFORM, solve_family, solve_invariant
-from noisewright.norm.tall_matrix import solve_tall
-from noisewright.norm.tridiagonal import PrefixProblem, prefix_gram_inverse, ranges_gram_inverse
-from noisewright.workload.algebra import Kron, Stack, Weighted
-from noisewright.workload.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
+from noisewright.norm.kernel.problems import DenseProblem, GramProblem, RowwiseProblem
 from noisewright.workload.base import Workload
-from noisewright.workload.linear import (
+from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
+from noisewright.workload.kinds.atoms import Explicit, Identity, Parity, Prefix, Ranges, Total
+from noisewright.workload.kinds.marginals import Marginals, OnAttributes
+from noisewright.workload.linear.maps import (
     Adjoint,
     Kronecker,
     LinearMap,
     OnTable,
     Scaled,
 )
-from noisewright.workload.marginals import Marginals, OnAttributes
+from noisewright.workload.linear.tensor import column_kron
 from noisewright.workload.structure import invariant_axes
-from noisewright.workload.tensor import column_kron
 
 LARGEST_EIGENPROBLEM = 8192  # cells; 0.5 GB per matrix, minutes per step
 LARGEST_DENSE = 2**24  # entries of a matrix that is held; above it rows are visited in blocks

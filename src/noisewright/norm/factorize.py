@@ -11,17 +11,17 @@ import numpy as np
 
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.norm.dispatch import solve_part
-from noisewright.norm.factorization import Part, Settings, without_offsets
+from noisewright.norm.kernel.factorization import Part, Settings, without_offsets
+from noisewright.norm.kernel.solver import Progress, Weights
 from noisewright.norm.replace import solve_replace
-from noisewright.norm.solver import Progress, Weights
 from noisewright.solution import Status
-from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import Workload, check_neighbours
-from noisewright.workload.linear import LinearMap, Product
+from noisewright.workload.forms.text import Queries
+from noisewright.workload.forms.text import workload as as_workload
+from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.linear.maps import LinearMap, Product
+from noisewright.workload.linear.tensor import DENSE_LIMIT, FloatArray
 from noisewright.workload.structure import check_magnitudes
-from noisewright.workload.tensor import DENSE_LIMIT, FloatArray
-from noisewright.workload.text import Queries
-from noisewright.workload.text import workload as as_workload
 
 PRODUCT_SLACK = 1e-6
 """Relative rounding allowed where a factorization is multiplied back."""

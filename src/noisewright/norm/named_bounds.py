@@ -10,18 +10,18 @@ from math import prod
 import numpy as np
 
 from noisewright.errors import TooLarge
-from noisewright.norm.certificate import (
+from noisewright.norm.exact.prefix import prefix_nuclear_bound
+from noisewright.norm.factorize import Factorization
+from noisewright.norm.kernel.certificate import (
     inward,
     nuclear_from_gram,
     nuclear_from_matrix,
     nuclear_of_marginals,
 )
-from noisewright.norm.factorize import Factorization
-from noisewright.norm.prefix import prefix_nuclear_bound
-from noisewright.workload.algebra import Kron, Weighted
-from noisewright.workload.atoms import Identity, Parity, Prefix, Ranges, Total
 from noisewright.workload.base import Workload
-from noisewright.workload.marginals import OnAttributes
+from noisewright.workload.kinds.algebra import Kron, Weighted
+from noisewright.workload.kinds.atoms import Identity, Parity, Prefix, Ranges, Total
+from noisewright.workload.kinds.marginals import OnAttributes
 
 _LARGEST_GRAM = 8192
 _SMALL = 2**23

@@ -16,10 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from noisewright.errors import TooLarge
-from noisewright.norm import certificate
-from noisewright.norm.certificate import EPSILON, inward, outward
 from noisewright.norm.dispatch import on_attributes, solve_part, weighted
-from noisewright.norm.factorization import (
+from noisewright.norm.exact.symmetric import solve_family
+from noisewright.norm.kernel import certificate
+from noisewright.norm.kernel.certificate import EPSILON, inward, outward
+from noisewright.norm.kernel.factorization import (
     Part,
     Settings,
     dense_weights,
@@ -27,15 +28,14 @@ from noisewright.norm.factorization import (
     row_lengths,
     without_offsets,
 )
-from noisewright.norm.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
-from noisewright.norm.solver import Spectrum, Weights, mean_factor, solve
-from noisewright.norm.symmetric import solve_family
-from noisewright.workload.algebra import Kron, Weighted
-from noisewright.workload.atoms import Atom, Explicit
+from noisewright.norm.kernel.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
+from noisewright.norm.kernel.solver import Spectrum, Weights, mean_factor, solve
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.linear import Dense, Scaled
-from noisewright.workload.marginals import OnAttributes
-from noisewright.workload.tensor import mean_error
+from noisewright.workload.kinds.algebra import Kron, Weighted
+from noisewright.workload.kinds.atoms import Atom, Explicit
+from noisewright.workload.kinds.marginals import OnAttributes
+from noisewright.workload.linear.maps import Dense, Scaled
+from noisewright.workload.linear.tensor import mean_error
 
 LARGEST_PAIRS = 2048  # cells: two million pairs
 _HELD = 2**20  # entries of a structured workload up to which its rows are held

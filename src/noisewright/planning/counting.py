@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter
-from noisewright.workload.measures import Measure
-from noisewright.workload.tensor import sum_out
+from noisewright.workload.linear.tensor import sum_out
+from noisewright.workload.questions.measures import Measure
 
 if TYPE_CHECKING:
     from pathlib import Path

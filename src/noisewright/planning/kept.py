@@ -10,7 +10,7 @@ import msgspec
 from noisewright.container import Header
 from noisewright.domain import Domain
 from noisewright.workload.base import Array
-from noisewright.workload.spec import Questions
+from noisewright.workload.questions.spec import Questions
 
 Arrays = Mapping[str, Array]
 Text = Annotated[str, msgspec.Meta(max_length=1000)]

@@ -17,16 +17,16 @@ from noisewright.central.wider_bounds import wider_bounds
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.spend import Spend
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import BoundClass, ClassBound, settled
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
-from noisewright.workload.spec import Questions, query_labels
-from noisewright.workload.statistics import PEOPLE
+from noisewright.workload.linear.tensor import mean_error
+from noisewright.workload.questions.spec import Questions, query_labels
+from noisewright.workload.questions.statistics import PEOPLE
+from noisewright.workload.questions.table_axes import Axis
 from noisewright.workload.structure import terms
-from noisewright.workload.table_axes import Axis
-from noisewright.workload.tensor import mean_error
 
 LEVEL = 0.95
 

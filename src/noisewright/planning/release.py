@@ -14,21 +14,21 @@ from noisewright.display import html_table, short_number
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
 from noisewright.files import alone_in, check_table, check_writable, write_tables, write_text
+from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote
 from noisewright.planning.plan import ReleasedTable, table_number
-from noisewright.planning.spending import UNRECORDED, LedgerNote
 from noisewright.planning.tidy import AnswerTable, TidyAnswers
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.spend import Spend
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Spend
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import Column
+from noisewright.workload.questions.statistics import Column
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
-    from noisewright.planning.further import Further
-    from noisewright.planning.synthetic import Synthetic
+    from noisewright.planning.after.further import Further
+    from noisewright.planning.after.synthetic import Synthetic
 
 KEPT = ".nwr"
 _GLANCE = 20  # answers in a notebook
@@ -165,7 +165,7 @@ class Release:
         or a path to it. Errors are as exact as those of the release; what the measurement does not
         determine is refused. Answers are unbiased: steps taken after the noise are not repeated.
         """
-        from noisewright.planning.further import further_answers
+        from noisewright.planning.after.further import further_answers
 
         return further_answers(self, queries)
 
@@ -215,13 +215,13 @@ class Release:
 
     def synthesise(self, count: int) -> Synthetic:
         """So many made-up people whose tables agree with this release: no further cost."""
-        from noisewright.planning.synthetic import synthesise
+        from noisewright.planning.after.synthetic import synthesise
 
         return synthesise(self, count)
 
     def to_mbi(self) -> list[Any]:
         """The noisy tables of counts as linear measurements of private-pgm (`mbi`)."""
-        from noisewright.planning.synthetic import to_mbi
+        from noisewright.planning.after.synthetic import to_mbi
 
         return to_mbi(self)
 
@@ -247,7 +247,7 @@ class Release:
 
     def save(self, path: str | Path) -> None:
         """Write the release, whole or not at all; `nw.load` gives it back."""
-        from noisewright.planning.plan_files import save
+        from noisewright.planning.files import save
 
         save(self, path)
 

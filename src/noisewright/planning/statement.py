@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from noisewright import __version__
-from noisewright.planning.spending import UNRECORDED, LedgerNote, noise_of
+from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote, noise_of
 
 if TYPE_CHECKING:
     from noisewright.planning.release import Release

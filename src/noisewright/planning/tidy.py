@@ -25,10 +25,10 @@ from noisewright.domain.ordered import Ordered
 from noisewright.errors import InvalidParameter
 from noisewright.files import write_table
 from noisewright.planning.plan import ReleasedTable
-from noisewright.workload.atoms import Ranges
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import Column
-from noisewright.workload.table_axes import Axis
+from noisewright.workload.kinds.atoms import Ranges
+from noisewright.workload.questions.statistics import Column
+from noisewright.workload.questions.table_axes import Axis
 
 if TYPE_CHECKING:
     import pandas as pd

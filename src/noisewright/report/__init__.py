@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 from noisewright.modules import make_callable
 
 if TYPE_CHECKING:
-    from noisewright.learn.learning_plan import LearningPlan
-    from noisewright.learn.outcomes import Outcome
-    from noisewright.learn.selection import Selected, Selection
+    from noisewright.learn.plans.outcomes import Outcome
+    from noisewright.learn.plans.plan import LearningPlan
+    from noisewright.learn.selection.plan import Selected, Selection
     from noisewright.ledger.book import Ledger
-    from noisewright.planning.covariance import CovarianceRelease
-    from noisewright.planning.explain import Explanation
-    from noisewright.planning.pairs import PairsRelease
+    from noisewright.planning.central.choice.explain import Explanation
+    from noisewright.planning.central.rehearsal import Rehearsal
     from noisewright.planning.plan import Plan
-    from noisewright.planning.rehearsal import Rehearsal
     from noisewright.planning.release import Release
-    from noisewright.planning.running import RunningStream, StreamRelease
+    from noisewright.planning.rows.covariance import CovarianceRelease
+    from noisewright.planning.rows.pairs import PairsRelease
+    from noisewright.planning.streams.running import RunningStream, StreamRelease
 
 
 def report(
@@ -49,24 +49,24 @@ def report(
 
 def _page(subject: object) -> str:
     from noisewright.errors import InvalidParameter
-    from noisewright.learn.learning_plan import LearningPlan
-    from noisewright.learn.outcomes import Outcome
-    from noisewright.learn.selection import Selected, Selection
+    from noisewright.learn.plans.outcomes import Outcome
+    from noisewright.learn.plans.plan import LearningPlan
+    from noisewright.learn.selection.plan import Selected, Selection
     from noisewright.ledger.book import Ledger
-    from noisewright.planning.covariance import CovarianceRelease
-    from noisewright.planning.explain import Explanation
-    from noisewright.planning.pairs import PairsRelease
+    from noisewright.planning.central.choice.explain import Explanation
+    from noisewright.planning.central.rehearsal import Rehearsal
     from noisewright.planning.plan import Plan
-    from noisewright.planning.rehearsal import Rehearsal
     from noisewright.planning.release import Release
-    from noisewright.planning.running import RunningStream, StreamRelease
-    from noisewright.report.learn_page import learning_page, outcome_page
-    from noisewright.report.ledger_page import ledger_page
-    from noisewright.report.page import page
-    from noisewright.report.plan_page import plan_page
-    from noisewright.report.rehearsal_page import rehearsal_page
-    from noisewright.report.row_page import row_page
-    from noisewright.report.stream_page import stream_page
+    from noisewright.planning.rows.covariance import CovarianceRelease
+    from noisewright.planning.rows.pairs import PairsRelease
+    from noisewright.planning.streams.running import RunningStream, StreamRelease
+    from noisewright.report.pages.learning import learning_page, outcome_page
+    from noisewright.report.pages.ledger import ledger_page
+    from noisewright.report.pages.plan import plan_page
+    from noisewright.report.pages.rehearsal import rehearsal_page
+    from noisewright.report.pages.release import page
+    from noisewright.report.pages.rows import row_page
+    from noisewright.report.pages.stream import stream_page
 
     pages: list[tuple[tuple[type, ...], Callable[[Any], str]]] = [
         ((RunningStream,), lambda stream: stream_page(stream.release)),  # the stream is secret

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noisewright.planning.explain import Reason
+from noisewright.planning.central.choice.explain import Reason
 from noisewright.report.figures.bars import Bar, Bars
-from noisewright.report.numbers import figure
-from noisewright.report.words import counted
+from noisewright.report.words.numbers import figure
+from noisewright.report.words.promises import counted
 
 _ERRORS = {"rmse": "root mean square error", "max": "error of the least certain answer"}
 _FAR = 8  # times the plan: bars beyond are cut, lest its own cannot be seen

@@ -11,10 +11,10 @@ import numpy as np
 from noisewright.planning.plan import ReleasedTable
 from noisewright.planning.release import Release
 from noisewright.report.figures import Figure, figures
-from noisewright.report.numbers import decimals, error_figure, figure, rounded
-from noisewright.report.plain import drawable
+from noisewright.report.words.numbers import decimals, error_figure, figure, rounded
+from noisewright.report.words.queries import drawable
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import PEOPLE, Column
+from noisewright.workload.questions.statistics import PEOPLE, Column
 
 MOST_ROWS = 20_000
 _MOST_FIGURES = 200

@@ -12,7 +12,7 @@ from noisewright import api
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.trace import best_bound
 from noisewright.norm.factorize import factorize
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.reproduce import geometry_figures, learning_figures
 from noisewright.reproduce.figure import Drawing, Figure, Settings, slope
 from noisewright.reproduce.paper_strategies import (

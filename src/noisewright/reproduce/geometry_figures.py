@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from noisewright import api
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.reproduce.figure import Drawing, Figure, Settings
 from noisewright.reproduce.study import Study, Value
 from noisewright.workload import workload as read

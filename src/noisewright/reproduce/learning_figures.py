@@ -8,9 +8,9 @@ from typing import Any
 
 from noisewright import api
 from noisewright.learn.concept_classes import concepts
-from noisewright.learn.make import plan as learn
-from noisewright.local.bounds.hard_instances import hard_instance, hard_learning
-from noisewright.privacy.budget import Privacy
+from noisewright.learn.plans.make import plan as learn
+from noisewright.local.bounds.people.hard_instances import hard_instance, hard_learning
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.reproduce.figure import Drawing, Figure, Settings, slope
 from noisewright.reproduce.study import Study, Value
 from noisewright.workload import workload as read

@@ -7,7 +7,7 @@ from typing import Any
 from noisewright.errors import unknown_name
 from noisewright.files import write_text
 from noisewright.report.charts import styled
-from noisewright.report.comparison import write_chart
+from noisewright.report.pages.comparison import write_chart
 from noisewright.reproduce.figure import Drawing, Settings
 from noisewright.reproduce.figures import FIGURES
 from noisewright.reproduce.study import Row, Study

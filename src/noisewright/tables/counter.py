@@ -24,15 +24,22 @@ from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source
 from noisewright.stages import advance
-from noisewright.tables.derived import DerivedRows, Place, checked_sources, storages_of
-from noisewright.tables.duckdb import Table, connect, open_table, unreadable
-from noisewright.tables.duckdb_dialect import DuckDBDialect
+from noisewright.tables.backends.duckdb import Table, connect, open_table, unreadable
+from noisewright.tables.backends.duckdb_dialect import DuckDBDialect
 from noisewright.tables.encode import read_as
-from noisewright.tables.expressions import cell, reached
-from noisewright.tables.held_values import HeldRows, HeldValues
-from noisewright.tables.request import Request, Stage, nested, unit_storages, wrong_column
-from noisewright.tables.sql_counter import Totals, zeros
-from noisewright.workload.measures import COUNT, Count, Measure, OfColumn, OfNumber, Respondents
+from noisewright.tables.sql.counter import Totals, zeros
+from noisewright.tables.sql.derived import DerivedRows, Place, checked_sources, storages_of
+from noisewright.tables.sql.expressions import cell, reached
+from noisewright.tables.sql.held_values import HeldRows, HeldValues
+from noisewright.tables.sql.request import Request, Stage, nested, unit_storages, wrong_column
+from noisewright.workload.questions.measures import (
+    COUNT,
+    Count,
+    Measure,
+    OfColumn,
+    OfNumber,
+    Respondents,
+)
 
 Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.integer[Any]]

@@ -15,17 +15,17 @@ import numpy.typing as npt
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter
 from noisewright.planning.counting import Counter, Integers, Source
-from noisewright.workload.measures import Measure
+from noisewright.workload.questions.measures import Measure
 
 Wanted = Sequence[tuple[tuple[str, ...], Measure]]
 
 
 def engine_of(source: Any) -> Counter:
     """The engine of an address, a frame or a file."""
-    from noisewright.tables import postgres, spark
+    from noisewright.tables.backends import postgres, spark
+    from noisewright.tables.backends.postgres import PostgresCounter
+    from noisewright.tables.backends.spark import SparkCounter
     from noisewright.tables.counter import DuckDBCounter
-    from noisewright.tables.postgres import PostgresCounter
-    from noisewright.tables.spark import SparkCounter
 
     if isinstance(source, Mapping):
         engines = [engine_of(own) for own in source.values()] or [DuckDBCounter()]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from noisewright.errors import DomainError, withheld
 from noisewright.planning.counting import Source
-from noisewright.tables.duckdb import Table, connect, open_table
+from noisewright.tables.backends.duckdb import Table, connect, open_table
 from noisewright.tables.encode import read_as
 from noisewright.workload.base import FloatArray
 

@@ -15,7 +15,7 @@ from noisewright.domain import Attribute, Boolean, Categorical, Date, Domain, Nu
 from noisewright.domain.attribute import LONGEST_LABEL
 from noisewright.errors import DomainError, InvalidParameter, withheld
 from noisewright.planning.counting import Source
-from noisewright.tables.duckdb import Table, connect, open_table, unreadable
+from noisewright.tables.backends.duckdb import Table, connect, open_table, unreadable
 from noisewright.tables.encode import read_as
 
 _MOST_ROWS = 100_000  # a draft needs no more, and has to be checked by a person anyway

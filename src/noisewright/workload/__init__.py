@@ -1,8 +1,10 @@
 """What is asked: workloads as implicit linear operators, their algebra and their text form."""
 
 from noisewright.modules import make_callable
-from noisewright.workload.algebra import Kron, Stack, Weighted, kron, stack
-from noisewright.workload.atoms import (
+from noisewright.workload.base import Workload
+from noisewright.workload.forms.text import Queries, workload
+from noisewright.workload.kinds.algebra import Kron, Stack, Weighted, kron, stack
+from noisewright.workload.kinds.atoms import (
     Atom,
     Explicit,
     Identity,
@@ -12,9 +14,7 @@ from noisewright.workload.atoms import (
     Ranges,
     Total,
 )
-from noisewright.workload.base import Workload
-from noisewright.workload.marginals import AllMarginals, Marginals, OnAttributes
-from noisewright.workload.text import Queries, workload
+from noisewright.workload.kinds.marginals import AllMarginals, Marginals, OnAttributes
 
 __all__ = [
     "AllMarginals",

@@ -18,8 +18,8 @@ import numpy as np
 
 from noisewright.display import Shown, counted
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload.linear import LinearMap, Neighbours, check_neighbours, check_order
-from noisewright.workload.tensor import DENSE_LIMIT, Array, FloatArray
+from noisewright.workload.linear.maps import LinearMap, Neighbours, check_neighbours, check_order
+from noisewright.workload.linear.tensor import DENSE_LIMIT, Array, FloatArray
 
 __all__ = [
     "DENSE_LIMIT",
@@ -35,8 +35,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from noisewright.domain import Domain
-    from noisewright.workload.gram import Gram
-    from noisewright.workload.spec import Questions
+    from noisewright.workload.linear.gram import Gram
+    from noisewright.workload.questions.spec import Questions
     from noisewright.workload.structure import Structure
 
 
@@ -132,22 +132,22 @@ class Workload(Shown, LinearMap):
     @staticmethod
     def from_spec(source: str | Path | Mapping[str, object], domain: Domain) -> Questions:
         """Questions about a table by attribute name, from YAML text, a path or plain values."""
-        from noisewright.workload.spec import questions
+        from noisewright.workload.questions.spec import questions
 
         return questions(source, domain)
 
     def __add__(self, other: Workload) -> Workload:
-        from noisewright.workload.algebra import stack
+        from noisewright.workload.kinds.algebra import stack
 
         return stack([self, other])
 
     def __mul__(self, other: Workload) -> Workload:
-        from noisewright.workload.algebra import kron
+        from noisewright.workload.kinds.algebra import kron
 
         return kron([self, other])
 
     def __rmatmul__(self, weight: float) -> Workload:
-        from noisewright.workload.algebra import Weighted
+        from noisewright.workload.kinds.algebra import Weighted
 
         return Weighted(float(weight), self)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
-from noisewright.workload.interactions import Table
+from noisewright.workload.linear.interactions import Table
 
 
 @dataclass(frozen=True)

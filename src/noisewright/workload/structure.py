@@ -16,12 +16,12 @@ from math import log10, prod
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.workload.algebra import Kron, Stack, Weighted, kron
-from noisewright.workload.atoms import Atom, Explicit, Identity, Parity, Total
 from noisewright.workload.base import Array, Workload
-from noisewright.workload.marginals import Marginals, OnAttributes, Table
-from noisewright.workload.measures import COUNT, Measure
-from noisewright.workload.tensor import marginal_tables
+from noisewright.workload.kinds.algebra import Kron, Stack, Weighted, kron
+from noisewright.workload.kinds.atoms import Atom, Explicit, Identity, Parity, Total
+from noisewright.workload.kinds.marginals import Marginals, OnAttributes, Table
+from noisewright.workload.linear.tensor import marginal_tables
+from noisewright.workload.questions.measures import COUNT, Measure
 
 LARGEST_MAGNITUDE = 100
 """Decimal digits before or after the point that the largest entry of a query may have."""

@@ -17,8 +17,8 @@ from noisewright.local.optimise.proof_race import ProofRace
 from noisewright.local.optimise.proving import proven
 from noisewright.local.optimise.run import optimise
 from noisewright.local.work import SECOND
-from noisewright.planning import local_make
-from noisewright.privacy.budget import Privacy
+from noisewright.planning.local import make as local_make
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload import workload
 
 ASKED, EPSILON = workload("prefix:4*prefix:4"), 4.0

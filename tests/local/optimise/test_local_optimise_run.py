@@ -30,8 +30,8 @@ from noisewright.local.optimise.run import optimise
 from noisewright.local.optimise.task import Task, weighted_gram
 from noisewright.solution import Status
 from noisewright.workload import workload
-from noisewright.workload.gram import DenseGram
-from noisewright.workload.tensor import mean_error
+from noisewright.workload.linear.gram import DenseGram
+from noisewright.workload.linear.tensor import mean_error
 from oracles import local_matrix
 
 QUICK = {"effort": "low", "cache": False}

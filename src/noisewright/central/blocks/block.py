@@ -13,9 +13,9 @@ import numpy as np
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.rounding import float_above
+from noisewright.privacy.exact.rounding import float_above
 from noisewright.workload.base import Array, FloatArray
-from noisewright.workload.tensor import apply_along_axes
+from noisewright.workload.linear.tensor import apply_along_axes
 
 Table = tuple[int, ...]
 

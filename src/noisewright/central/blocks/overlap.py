@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from noisewright.workload.base import Array, FloatArray
-from noisewright.workload.interactions import centred, subsets, table_of
+from noisewright.workload.linear.interactions import centred, subsets, table_of
 
 Table = tuple[int, ...]
 Components = dict[Table, FloatArray]

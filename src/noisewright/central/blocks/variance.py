@@ -8,15 +8,15 @@ from math import prod
 import numpy as np
 
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.errors import TooLarge
-from noisewright.norm.factorization import without_offsets
-from noisewright.privacy.law import NoiseLaw
+from noisewright.norm.kernel.factorization import without_offsets
+from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.interactions import subsets
+from noisewright.workload.linear.interactions import subsets
+from noisewright.workload.linear.tensor import apply_along_axes, kron_all, mean_error
 from noisewright.workload.structure import Term
-from noisewright.workload.tensor import apply_along_axes, kron_all, mean_error
 
 _MOST_QUERIES = 2**28
 

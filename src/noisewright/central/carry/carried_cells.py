@@ -13,14 +13,14 @@ from math import prod
 import numpy as np
 
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.carry.carries import Carries
 from noisewright.central.laplace.weighted_products import MergedCells, merged_cells
 from noisewright.central.mechanism import Integers
 from noisewright.central.problem import CentralProblem
 from noisewright.workload import Identity, Total, Workload
-from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray
+from noisewright.workload.kinds.algebra import kron
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ import scipy.sparse as sparse
 
 from noisewright.central.mechanism import Integers
 from noisewright.errors import InvalidParameter
-from noisewright.privacy.flat_core import LARGEST_CORE, check_cores, flat_core
-from noisewright.privacy.source import ByteSource
+from noisewright.privacy.noise.flat_core import LARGEST_CORE, check_cores, flat_core
+from noisewright.privacy.noise.source import ByteSource
 from noisewright.workload.base import FloatArray
 
 MOST_PACKETS = 256

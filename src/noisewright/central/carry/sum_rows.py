@@ -15,12 +15,12 @@ from math import prod
 import numpy as np
 
 from noisewright.central.carry.carries import Carries
-from noisewright.central.carry.carry_means import CoreWidths, log_mean, powers
-from noisewright.central.carry.carry_search import best_carries
+from noisewright.central.carry.means import CoreWidths, log_mean, powers
+from noisewright.central.carry.search import best_carries
 from noisewright.central.mechanism import Integers
-from noisewright.norm.weighted_identity import WeightedIdentity, intervals
+from noisewright.norm.l1.weighted_identity import WeightedIdentity, intervals
 from noisewright.workload.base import FloatArray
-from noisewright.workload.tensor import mean_error
+from noisewright.workload.linear.tensor import mean_error
 
 LEAST_SUMMED, MOST_SUMMED = 80, 1024
 """Cells between which sums of them are searched: at 64 they pay a thousandth."""

@@ -22,9 +22,9 @@ import numpy.typing as npt
 from noisewright.central.carry.carries import Carries, Tail
 from noisewright.central.mechanism import Integers
 from noisewright.errors import InvalidParameter, NoisewrightError
-from noisewright.privacy.flat_core import flat_core
-from noisewright.privacy.noise import geometric
-from noisewright.privacy.source import ByteSource
+from noisewright.privacy.noise.flat_core import flat_core
+from noisewright.privacy.noise.integers import geometric
+from noisewright.privacy.noise.source import ByteSource
 from noisewright.workload.base import FloatArray
 
 Complex = npt.NDArray[np.complex128]

@@ -20,8 +20,8 @@ from noisewright.central.gaussian.product_designs import MixedDesign, compile_fa
 from noisewright.central.problem import CentralProblem
 from noisewright.workload import Identity, kron
 from noisewright.workload.base import FloatArray
+from noisewright.workload.linear.tensor import column_kron, mean_error
 from noisewright.workload.structure import Term
-from noisewright.workload.tensor import column_kron, mean_error
 
 _MOST_BITS = 14
 _ROUNDS = 10

@@ -17,8 +17,8 @@ import numpy as np
 from noisewright.central.gaussian.product_designs import Family, Indices, Table
 from noisewright.stages import stage
 from noisewright.workload.base import FloatArray
-from noisewright.workload.interactions import downward_closure
-from noisewright.workload.tensor import kron_all
+from noisewright.workload.linear.interactions import downward_closure
+from noisewright.workload.linear.tensor import kron_all
 
 CoupledTerms = tuple[tuple[Table, tuple[int, ...], float], ...]
 """Tables of coupled attributes, the kinds asked of them, and their squared weights."""

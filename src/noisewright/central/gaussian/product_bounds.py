@@ -35,10 +35,10 @@ from noisewright.central.gaussian.coupled_tables import (
     split_kind,
 )
 from noisewright.central.gaussian.product_designs import Family, MixedDesign, Table
-from noisewright.norm.certificate import nuclear_from_gram
+from noisewright.norm.kernel.certificate import nuclear_from_gram
 from noisewright.workload.base import FloatArray
+from noisewright.workload.linear.tensor import column_kron
 from noisewright.workload.structure import Term
-from noisewright.workload.tensor import column_kron
 
 DENSE_LIMIT = 1600
 """Coordinates up to which coupled attributes are one dense eigenproblem."""

@@ -24,12 +24,12 @@ import numpy.typing as npt
 
 from noisewright.central.blocks.axes import Axis, centred, from_strategy
 from noisewright.errors import TooLarge
-from noisewright.norm.problems import GramProblem
-from noisewright.norm.solver import Weights, solve
-from noisewright.norm.tridiagonal import TridiagonalProblem, prefix_gram_inverse
+from noisewright.norm.exact.tridiagonal import TridiagonalProblem, prefix_gram_inverse
+from noisewright.norm.kernel.problems import GramProblem
+from noisewright.norm.kernel.solver import Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import PrefixGram
+from noisewright.workload.linear.gram import PrefixGram
 from noisewright.workload.structure import Term
 
 Table = tuple[int, ...]

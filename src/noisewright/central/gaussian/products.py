@@ -14,8 +14,8 @@ import numpy as np
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.quantise import USUAL_BITS, bits_each, quantise, small_integers
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.replaced import FREE_NOISE, PAIR_CELLS, contrasts_by_pairs
 from noisewright.central.problem import (
@@ -25,8 +25,8 @@ from noisewright.central.problem import (
     Proposal,
     refuses_gaussian,
 )
-from noisewright.norm.factorization import without_offsets
 from noisewright.norm.factorize import Factorization, factorize
+from noisewright.norm.kernel.factorization import without_offsets
 from noisewright.stages import stage
 from noisewright.workload import Workload
 from noisewright.workload.structure import Term

@@ -20,7 +20,7 @@ from noisewright.central.blocks.quantise import rounded
 from noisewright.central.blocks.sensitivity import Span, pattern_distances
 from noisewright.central.gaussian.product_designs import MixedDesign, design_of, exchangeable
 from noisewright.norm.factorize import Factorization, factorize
-from noisewright.norm.solver import Spectrum, solve
+from noisewright.norm.kernel.solver import Spectrum, solve
 from noisewright.workload import Workload, stack
 from noisewright.workload.base import FloatArray
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import JOINT_LIMIT, unit_error
 from noisewright.central.gaussian.certified import Certified, certified, certified_design
 from noisewright.central.gaussian.product_bounds import lower_bound
@@ -28,7 +28,7 @@ from noisewright.central.problem import (
     Proposal,
     refuses_gaussian,
 )
-from noisewright.norm.residual_basis import residual_plan
+from noisewright.norm.exact.residual_basis import residual_plan
 from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term, as_counts
 

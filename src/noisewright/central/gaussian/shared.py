@@ -21,8 +21,8 @@ import numpy as np
 
 from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block, Table
-from noisewright.central.blocks.block_strategy import BlockStrategy
 from noisewright.central.blocks.quantise import USUAL_BITS, bits_each
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.gaussian.certified import certified
 from noisewright.central.gaussian.product_designs import (
     Family,
@@ -32,11 +32,11 @@ from noisewright.central.gaussian.product_designs import (
 )
 from noisewright.central.gaussian.products import refuses_union
 from noisewright.central.problem import Candidate, CentralMechanism, CentralProblem, Proposal
-from noisewright.norm.solver import Spectrum, Weights, solve
+from noisewright.norm.kernel.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
 from noisewright.workload.base import FloatArray
+from noisewright.workload.linear.tensor import apply_along_axes, column_kron
 from noisewright.workload.structure import Term
-from noisewright.workload.tensor import apply_along_axes, column_kron
 
 LARGEST_GRID = 2**18
 """Kinds of rows up to which each gets a weight of its own."""

@@ -19,24 +19,24 @@ import numpy as np
 
 from noisewright.central.blocks.axes import Integers
 from noisewright.central.blocks.block import Block
-from noisewright.central.blocks.block_strategy import BlockStrategy
+from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.gaussian.products import as_one_axis, fine_grid
 from noisewright.central.laplace.pure_bound import NAME as L1_BOUND
 from noisewright.central.laplace.pure_bound import pure_bound
 from noisewright.central.problem import Candidate
 from noisewright.errors import InvalidParameter
 from noisewright.norm.factorize import factorize
-from noisewright.norm.weighted_identity import (
+from noisewright.norm.l1.weighted_identity import (
     WeightedIdentity,
     for_norm,
     weighted_identity,
 )
 from noisewright.workload import Identity, Prefix, Ranges, Total, Workload
-from noisewright.workload.algebra import kron
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import DenseGram, Gram
+from noisewright.workload.kinds.algebra import kron
+from noisewright.workload.linear.gram import DenseGram, Gram
+from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.structure import Term
-from noisewright.workload.tensor import mean_error
 
 LARGEST_FACTOR = 2048
 _JOINT_CELLS = 1024  # of the attributes that are searched at once

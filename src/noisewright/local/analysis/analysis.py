@@ -14,9 +14,9 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import squared_norm, table_gram, without_offsets
 from noisewright.local.strategy import IndexStrategy, Strategy
-from noisewright.privacy.rounding import positive
+from noisewright.privacy.exact.rounding import positive
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 _MATRIX_ENTRIES = 2**26
 _LEAST_ALPHA = 1e-100  # numbers of people, which go by its inverse, are floats

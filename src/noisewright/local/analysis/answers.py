@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from noisewright.errors import InvalidParameter
-from noisewright.estimate.nonnegative import nonnegative_histogram, project_to_total
-from noisewright.local.analysis.local_accuracy import Errors, LocalAccuracy
+from noisewright.estimate.fits.nonnegative import nonnegative_histogram, project_to_total
+from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.composed.table_strategy import TableData, TableStrategy
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.strategy import IntArray, Strategy

@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.errors import TooLarge
-from noisewright.estimate.nonnegative import project_to_total
-from noisewright.estimate.simplex_fit import fit_on_simplex
+from noisewright.estimate.fits.nonnegative import project_to_total
+from noisewright.estimate.fits.simplex_fit import fit_on_simplex
 from noisewright.local.analysis.answers import checked_people, filled_groups, median
 from noisewright.local.analysis.information import (
     CentredInformation,

@@ -22,14 +22,14 @@ from typing import Literal
 import numpy as np
 
 from noisewright.errors import NoisewrightError
-from noisewright.estimate.nonnegative import project_to_total
+from noisewright.estimate.fits.nonnegative import project_to_total
 from noisewright.local.analysis.influence import chances_of_reports
 from noisewright.local.analysis.robust import least_liars
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.tallies import SubsetTally
 from noisewright.local.strategy import Strategy
-from noisewright.workload.atoms import Identity
 from noisewright.workload.base import FloatArray
+from noisewright.workload.kinds.atoms import Identity
 
 LEVEL = 0.001
 """The chance of an alarm among honest people, at most."""

@@ -18,19 +18,19 @@ import numpy as np
 
 from noisewright.errors import InvalidParameter
 from noisewright.local.strategy import DENSE_SIZE, LARGEST_VECTOR
-from noisewright.workload.algebra import Kron, Stack, Weighted
-from noisewright.workload.atoms import Explicit, Total
 from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray, Workload
-from noisewright.workload.gram import (
+from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
+from noisewright.workload.kinds.atoms import Explicit, Total
+from noisewright.workload.kinds.marginals import AllMarginals, OnAttributes
+from noisewright.workload.linear.gram import (
     DenseGram,
     Gram,
     MarginalGram,
     zero_gram,
 )
-from noisewright.workload.interactions import subsets
-from noisewright.workload.marginals import AllMarginals, OnAttributes
+from noisewright.workload.linear.interactions import subsets
+from noisewright.workload.linear.tensor import spread
 from noisewright.workload.structure import named_sizes
-from noisewright.workload.tensor import spread
 
 _HIDDEN = 2.0**-8
 """Share of ‖W‖² off the constants below which the digits of what is asked are worth a matrix."""

@@ -28,13 +28,13 @@ import numpy as np
 
 from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import sidak_multiplier
+from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.influence import added_by_one, chances_of_reports
-from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.tallies import FlipTally, SubsetTally, VectorTally
 from noisewright.local.strategy import Strategy
-from noisewright.workload.atoms import Identity
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.kinds.atoms import Identity
 
 LEVEL = 0.95
 """How surely all limits hold together, if there are no more liars than allowed for."""

@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 
 from noisewright.domain import Attribute, Domain, Ordered
-from noisewright.workload.atoms import Prefix, Ranges
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.kinds.atoms import Prefix, Ranges
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from noisewright.local.strategy import IntArray, Strategy, check_dense
 from noisewright.local.time_limit import TimeLimit
 from noisewright.solution import BoundClass, Certificate, Solution, Status
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 _STEPS = 400
 _LEAST = 1e-9  # share of π that every type keeps, so that matrices stay regular

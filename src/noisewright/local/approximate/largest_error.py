@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.influence import influence
-from noisewright.local.analysis.local_accuracy import LocalAccuracy
 from noisewright.local.approximate.linear_answers import LinearAnswers
 from noisewright.local.approximate.tails import Tails, biases
 from noisewright.local.strategy import IndexStrategy, Strategy
-from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.kinds.atoms import Explicit
 
 _LISTED_ENTRIES = 2**24
 _WORK = 2**37  # multiplications: half a minute

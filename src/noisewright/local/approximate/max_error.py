@@ -18,9 +18,9 @@ from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_a
 from noisewright.local.approximate.tails import biases, check_beta
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import Strategy
-from noisewright.norm.approximate import ApproximateNorm, approximate_norm
+from noisewright.norm.approximate.approximate import ApproximateNorm, approximate_norm
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.text import workload as as_workload
+from noisewright.workload.forms.text import workload as as_workload
 
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)
 """Of the error allowed, what is tried as tolerance before it is refined about the best."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.privacy.rounding import positive, probability
+from noisewright.privacy.exact.rounding import positive, probability
 from noisewright.workload.base import FloatArray
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.cut_proof import CutProof
+from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.proof import Proof
-from noisewright.local.bounds.set_proof import SetProof
+from noisewright.local.bounds.sets.proof import SetProof
 from noisewright.local.bounds.trace import LowerBound
-from noisewright.local.bounds.triple_proof import TripleProof
+from noisewright.local.bounds.triples.proof import TripleProof
 from noisewright.workload.base import Array, Workload
 
 MOST_LISTED = 1024

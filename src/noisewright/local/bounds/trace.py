@@ -22,14 +22,14 @@ import numpy as np
 from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
-from noisewright.local.bounds.delsarte import SchemeBound, scheme_of
-from noisewright.local.bounds.interval_search import best_claim, merged
-from noisewright.local.bounds.rearrangement import OrderedBound
+from noisewright.local.bounds.kernels.delsarte import SchemeBound, scheme_of
+from noisewright.local.bounds.kernels.rearrangement import OrderedBound
+from noisewright.local.bounds.kernels.search import best_claim, merged
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram, MarginalGram
+from noisewright.workload.linear.gram import Gram, MarginalGram
 
 MARGIN = 2.0**-40
 """Share of the numbers in a bound by which it is rounded down: their own rounding, on up to 4096

@@ -12,9 +12,9 @@ from noisewright.local.composed.parts import Block, Parts, person_moments, table
 from noisewright.local.composed.union import union
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import IndexStrategy, Strategy
-from noisewright.workload.algebra import Stack, Weighted
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.spec import Questions
+from noisewright.workload.kinds.algebra import Stack, Weighted
+from noisewright.workload.questions.spec import Questions
 from noisewright.workload.structure import terms
 
 if TYPE_CHECKING:

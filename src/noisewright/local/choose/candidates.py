@@ -17,10 +17,10 @@ from noisewright.local.histogram.centred import check_cells
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.time_limit import TimeLimit
-from noisewright.privacy.budget import Privacy
+from noisewright.privacy.promise.budget import Privacy
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.spec import Questions
-from noisewright.workload.statistics import Counts
+from noisewright.workload.questions.spec import Questions
+from noisewright.workload.questions.statistics import Counts
 
 _SETTLED = 1.001  # nearer its bound, no strategy of ε alone does visibly better
 

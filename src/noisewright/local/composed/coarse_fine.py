@@ -21,7 +21,7 @@ from noisewright.local.transform.invariants import Decomposition, decompose, ram
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 
 @dataclass(frozen=True)

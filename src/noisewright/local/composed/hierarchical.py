@@ -29,7 +29,7 @@ from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 _BRANCHINGS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 32, 64)
 _STEPS = 300

@@ -24,7 +24,7 @@ from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import check_axes, check_sizes, check_weights
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import DenseGram
+from noisewright.workload.linear.gram import DenseGram
 from noisewright.workload.structure import terms
 
 Block = tuple[int, ...]

@@ -17,7 +17,7 @@ from noisewright.errors import TooLarge
 from noisewright.local.analysis.information import Information
 from noisewright.local.strategy import DENSE_SIZE, IntArray
 from noisewright.workload.base import Array, FloatArray
-from noisewright.workload.gram import (
+from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,
     OnesGram,

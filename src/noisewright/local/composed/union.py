@@ -27,8 +27,8 @@ from noisewright.local.reading import check_axes, check_sizes, check_weights
 from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram, MarginalGram
-from noisewright.workload.interactions import interactions, table_of
+from noisewright.workload.linear.gram import Gram, MarginalGram
+from noisewright.workload.linear.interactions import interactions, table_of
 
 Oracle = RandomizedResponse | LocalHashing | ListedSubsets
 

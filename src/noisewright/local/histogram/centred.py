@@ -23,7 +23,7 @@ from noisewright.local.fixedpoint import check_epsilon, exponential, odds_thresh
 from noisewright.local.reading import whole
 from noisewright.local.strategy import IntArray, Strategy, check_dense
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from noisewright.local.strategy import (
     Settings,
 )
 from noisewright.workload.base import Array, FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 _LARGEST_TABLE = 2**25
 _TRANSFORM_BLOCK = 128

@@ -26,7 +26,7 @@ from noisewright.local.optimise.dense.design import Design
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import Arrays, BoolArray, Strategy
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 CACHE_VARIABLE = "NOISEWRIGHT_CACHE"
 _FORMAT = 5

@@ -42,7 +42,7 @@ from noisewright.local.transform.invariants import Decomposition, ramp_vector
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram, PrefixGram
+from noisewright.workload.linear.gram import Gram, PrefixGram
 
 _MIXING_STEPS = 30
 _UNSEEN = 1e-9

@@ -8,21 +8,21 @@ from math import exp, inf
 
 import numpy as np
 
-from noisewright.local.bounds.cut_proof import MOST_CELLS as MOST_CUT_CELLS
-from noisewright.local.bounds.cut_search import CutSearch
-from noisewright.local.bounds.delsarte import scheme_of
+from noisewright.local.bounds.cuts.proof import MOST_CELLS as MOST_CUT_CELLS
+from noisewright.local.bounds.cuts.search import CutSearch
 from noisewright.local.bounds.joint_problem import Reports
+from noisewright.local.bounds.kernels.delsarte import scheme_of
 from noisewright.local.bounds.proof import Proof
-from noisewright.local.bounds.set_proof import MOST_CELLS
-from noisewright.local.bounds.set_search import SetSearch
-from noisewright.local.bounds.triple_search import TripleSearch
+from noisewright.local.bounds.sets.proof import MOST_CELLS
+from noisewright.local.bounds.sets.search import SetSearch
+from noisewright.local.bounds.triples.search import TripleSearch
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.strategy import BoolArray, IndexStrategy, IntArray
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.work import Work
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 MOST_REPORTS = 2**15
 _ROUNDS = 16

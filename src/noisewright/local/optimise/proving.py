@@ -16,10 +16,10 @@ import numpy as np
 
 from noisewright.errors import NoisewrightError
 from noisewright.local.analysis.grams import table_gram
-from noisewright.local.bounds.delsarte import scheme_of
+from noisewright.local.bounds.kernels.delsarte import scheme_of
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.proved import MOST_LISTED, proved_bound
-from noisewright.local.bounds.triple_search import TripleSearch
+from noisewright.local.bounds.triples.search import TripleSearch
 from noisewright.local.mechanism import Search
 from noisewright.local.optimise.dense.column_generation import EVERY_PATTERN, Generation
 from noisewright.local.optimise.dense.refining import refined
@@ -31,7 +31,7 @@ from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.local.work import SECOND, Work
 from noisewright.workload.base import Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 _TARGET = 1.005
 _WORK = {

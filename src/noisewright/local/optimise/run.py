@@ -26,8 +26,8 @@ from noisewright.local.time_limit import TimeLimit
 from noisewright.parallel import one_thread_if_small
 from noisewright.solution import Status
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram
-from noisewright.workload.tensor import mean_error
+from noisewright.workload.linear.gram import Gram
+from noisewright.workload.linear.tensor import mean_error
 
 _QUICK_SIZE = 16
 _ROUNDS = 12

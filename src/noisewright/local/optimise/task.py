@@ -15,9 +15,9 @@ from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.listed import check_prior
 from noisewright.local.strategy import Strategy
 from noisewright.solution import SLACK, BoundClass, Certificate
-from noisewright.workload.atoms import Explicit
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import DenseGram, Gram
+from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.linear.gram import DenseGram, Gram
 
 OBJECTIVES = ("worst", "average")
 _BLOCK_ENTRIES = 2**22

@@ -32,8 +32,8 @@ from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Pro
 from noisewright.local.randomizer.specification import Specification
 from noisewright.local.randomizer.whole_numbers import UNIT, numbers
 from noisewright.parallel import run_blocks
-from noisewright.privacy.law import NoiseLaw
-from noisewright.privacy.source import ByteSource, uniform_integers
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.noise.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array
 
 IntArray = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.privacy.source import ByteSource, SystemSource
+from noisewright.privacy.noise.source import ByteSource, SystemSource
 
 IntArray = npt.NDArray[np.int64]
 Packed = npt.NDArray[np.uint8]

@@ -26,8 +26,8 @@ from noisewright.local.randomizer.laws import (
 )
 from noisewright.local.randomizer.routers import Axes, Blocks, Draw, Listed, Project, View
 from noisewright.local.randomizer.specification import Specification
-from noisewright.privacy.noise import rounded_gaussian
-from noisewright.privacy.source import ByteSource, SystemSource
+from noisewright.privacy.noise.integers import rounded_gaussian
+from noisewright.privacy.noise.source import ByteSource, SystemSource
 
 _FARTHEST = (1 << 63) - 1
 

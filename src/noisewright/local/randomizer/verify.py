@@ -23,8 +23,8 @@ from noisewright.local.randomizer.laws import (
 )
 from noisewright.local.randomizer.specification import Specification
 from noisewright.local.randomizer.whole_numbers import WORD
-from noisewright.privacy.gaussian import gaussian_delta_enclosure
-from noisewright.privacy.rounding import float_above, root_above
+from noisewright.privacy.exact.rounding import float_above, root_above
+from noisewright.privacy.noise.gaussian import gaussian_delta_enclosure
 
 PAIRS = 1 << 33
 """Differences up to which distances are taken over all pairs of cells."""

@@ -21,7 +21,7 @@ from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tallies import exact_sum
 from noisewright.local.strategy import IntArray
-from noisewright.privacy.source import ByteSource, uniform_integers
+from noisewright.privacy.noise.source import ByteSource, uniform_integers
 from noisewright.workload.base import Array
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from noisewright.local.randomizer.laws import Flip, Grid, Subset
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
 from noisewright.local.randomizer.whole_numbers import WORD
-from noisewright.privacy.law import NoiseLaw
+from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.workload.base import Array, FloatArray
 
 FARTHEST = 2**50

@@ -46,8 +46,8 @@ from noisewright.local.transform.walsh import (
     walsh_energies,
 )
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram, MarginalGram
-from noisewright.workload.tensor import walsh_hadamard
+from noisewright.workload.linear.gram import Gram, MarginalGram
+from noisewright.workload.linear.tensor import walsh_hadamard
 
 _ONE_BY_ONE = 2**24
 

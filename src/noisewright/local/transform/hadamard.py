@@ -30,7 +30,7 @@ from noisewright.local.strategy import (
     Settings,
 )
 from noisewright.workload.base import FloatArray
-from noisewright.workload.tensor import walsh_hadamard
+from noisewright.workload.linear.tensor import walsh_hadamard
 
 _PATIENCE = 2
 

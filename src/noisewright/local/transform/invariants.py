@@ -15,7 +15,7 @@ import numpy as np
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.transform.translations import Translations, is_power_of_two
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import (
+from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,
     KronGram,

@@ -43,7 +43,7 @@ from noisewright.local.transform.orbit_families import (
 )
 from noisewright.local.transform.translations import Translations
 from noisewright.workload.base import Array, FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 _BLOCK_ENTRIES = 2**22
 

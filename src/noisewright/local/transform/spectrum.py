@@ -14,7 +14,7 @@ import numpy as np
 from noisewright.errors import TooLarge
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.base import Array, FloatArray
-from noisewright.workload.gram import (
+from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,
     KronGram,

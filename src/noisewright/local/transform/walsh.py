@@ -11,7 +11,7 @@ from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.transform.invariants import decompose
 from noisewright.local.transform.translations import Translations, is_power_of_two
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import (
+from noisewright.workload.linear.gram import (
     Gram,
     KronGram,
     PrefixGram,
@@ -19,7 +19,7 @@ from noisewright.workload.gram import (
     ScaledGram,
     SumGram,
 )
-from noisewright.workload.tensor import column_kron, walsh_hadamard
+from noisewright.workload.linear.tensor import column_kron, walsh_hadamard
 
 _Sums = tuple[FloatArray, FloatArray, FloatArray]
 

@@ -14,7 +14,7 @@ import numpy as np
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.strategy import DENSE_SIZE, IntArray
 from noisewright.norm.factorize import factorize
-from noisewright.privacy.rounding import float_above, root_above
+from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.workload.base import FloatArray, Workload
 
 RESOLUTION = 2**28

@@ -28,14 +28,14 @@ from noisewright.local.strategy import (
     check_dense,
 )
 from noisewright.local.vector.held_columns import factor_columns, largest_distance, whole_columns
-from noisewright.norm.signed_identity import signed_identity
-from noisewright.privacy.budget import Privacy
-from noisewright.privacy.calibration import calibrate
-from noisewright.privacy.law import LawName, NoiseLaw
-from noisewright.privacy.rounding import probability
-from noisewright.workload.atoms import Identity
+from noisewright.norm.l1.signed_identity import signed_identity
+from noisewright.privacy.exact.rounding import probability
+from noisewright.privacy.noise.law import LawName, NoiseLaw
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import calibrate
 from noisewright.workload.base import FloatArray, Workload
-from noisewright.workload.gram import Gram
+from noisewright.workload.kinds.atoms import Identity
+from noisewright.workload.linear.gram import Gram
 
 _MANY_CHOICES = 256
 _SEARCHED = 1024  # cells up to which sums are searched for: some ten seconds there

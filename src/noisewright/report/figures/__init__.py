@@ -12,8 +12,8 @@ from noisewright.report.figures.bars import MOST_BARS, Bars, bars
 from noisewright.report.figures.curves import Curve, curves
 from noisewright.report.figures.grids import Grid, grids
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import PEOPLE, Column
-from noisewright.workload.table_axes import Axis
+from noisewright.workload.questions.statistics import PEOPLE, Column
+from noisewright.workload.questions.table_axes import Axis
 
 _MOST_COLUMNS = 100
 _MOST_PANELS = 12

@@ -11,9 +11,9 @@ import numpy as np
 
 from noisewright.planning.plan import ReleasedTable
 from noisewright.report.figures.scale import Place, Scale
-from noisewright.report.numbers import with_error
+from noisewright.report.words.numbers import with_error
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import PEOPLE, Column
+from noisewright.workload.questions.statistics import PEOPLE, Column
 
 MOST_BARS = 60
 _FAR = 12  # times the next answer: drawn whole, a bar this long hides the errors of all others

@@ -10,10 +10,10 @@ import numpy as np
 
 from noisewright.central.mechanism import Integers
 from noisewright.report.figures.scale import Place, Scale, marked
-from noisewright.report.numbers import brief, figure, ticks
+from noisewright.report.words.numbers import brief, figure, ticks
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import Column
-from noisewright.workload.table_axes import Axis
+from noisewright.workload.questions.statistics import Column
+from noisewright.workload.questions.table_axes import Axis
 
 _THIN = 0.05  # bands below this part of the scale cannot be read
 _ALIKE = 4  # times: panels whose answers differ by less share one scale

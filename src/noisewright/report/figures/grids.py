@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from noisewright.central.mechanism import Integers
-from noisewright.report.numbers import brief, decimals, figure, rounded
+from noisewright.report.words.numbers import brief, decimals, figure, rounded
 from noisewright.workload.base import FloatArray
-from noisewright.workload.statistics import Column
-from noisewright.workload.table_axes import Axis
+from noisewright.workload.questions.statistics import Column
+from noisewright.workload.questions.table_axes import Axis
 
 _MOST_NUMBERS = 24  # columns in which numbers still fit
 _MANY = 8  # columns: from here on the longer of two attributes goes down

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from noisewright.report.numbers import brief, ticks
+from noisewright.report.words.numbers import brief, ticks
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior
-from noisewright.local.optimise.dense.quasinewton import Minimum, minimise
 from noisewright.local.optimise.optimised import Control
+from noisewright.local.optimise.quasinewton import Minimum, minimise
 from noisewright.local.work import product, solved, touched
 from noisewright.parallel import run_blocks
 from noisewright.workload.base import FloatArray

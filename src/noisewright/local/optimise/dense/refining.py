@@ -22,7 +22,7 @@ from noisewright.local.optimise.dense.pricing import undervalued
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.strategy import IndexStrategy
 from noisewright.workload.base import FloatArray
-from noisewright.workload.gram import Gram
+from noisewright.workload.linear.gram import Gram
 
 
 def refined(

@@ -1,0 +1,338 @@
+"""Integer blocks under independent noise: the mechanism behind every linear strategy here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from noisewright.central.blocks.block import Block
+from noisewright.central.blocks.strategy import BlockStrategy
+from noisewright.central.blocks.variance import query_variances
+from noisewright.central.mechanism import (
+    Counts,
+    Integers,
+    Measurement,
+    StoredMechanism,
+    Table,
+    Values,
+)
+from noisewright.errors import FileFormatError, TooLarge
+from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.estimate.intervals import laplace_multiplier, normal_multiplier, sidak_multiplier
+from noisewright.privacy.exact.rounding import float_above
+from noisewright.privacy.noise.law import NoiseLaw
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import calibrate
+from noisewright.privacy.promise.spend import Gaussian, Laplace, Spend
+from noisewright.workload.base import FloatArray
+from noisewright.workload.kinds.marginals import OnAttributes
+from noisewright.workload.questions.measures import COUNT, Measure
+from noisewright.workload.structure import Term
+
+_NO_NOISE = 2.0**-30  # in grid steps: every draw is zero
+_CROSS_LIMIT = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class BlockMechanism:
+    """A block strategy of one measure under the least noise that keeps `privacy`.
+
+    `over` holds the sizes of all attributes where the strategy sees their cells on one axis.
+    """
+
+    strategy: BlockStrategy
+    privacy: Privacy
+    content: Measure = COUNT
+    over: tuple[int, ...] | None = None
+
+    @cached_property
+    def _pure(self) -> bool:
+        return self.privacy.kind == "pure"
+
+    @cached_property
+    def _flat(self) -> bool:
+        return self.over not in (None, self.strategy.sizes)
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """How far one neighbour moves the measurements, in L1 or L2 as the noise needs."""
+        order, neighbours = (1 if self._pure else 2), self.privacy.neighbours
+        if self.content == COUNT:
+            return self.strategy.sensitivity(order, neighbours)
+        alone = most = Fraction(self.strategy.sensitivity(order, "add-remove"))
+        if neighbours == "replace-one":
+            # Who is replaced takes one value out of a cell and puts another into a cell. Values of
+            # one sign move most where one of them is none, or both are the largest.
+            replaced = Fraction(self.strategy.sensitivity(order, neighbours))
+            most = 2 * alone if self.content.signed else max(alone, replaced)
+        return float_above(most * self.content.reach)
+
+    @cached_property
+    def law(self) -> NoiseLaw:
+        """The noise on a block of relative scale one, in grid steps."""
+        if not self.sensitivity:  # nobody can move it: it is public
+            return NoiseLaw("discrete-laplace" if self._pure else "rounded-gaussian", _NO_NOISE)
+        if self._pure:
+            return calibrate(self.privacy, l1=self.sensitivity)
+        return calibrate(self.privacy, l2=self.sensitivity)
+
+    @cached_property
+    def laws(self) -> list[NoiseLaw]:
+        """The noise on every block."""
+        return self.strategy.laws(self.law)
+
+    @cached_property
+    def spend(self) -> Spend:
+        """The ratio of sensitivity to noise, as drawn."""
+        if not self.sensitivity:
+            return Spend(self.privacy.neighbours, ())
+        ratio = float_above(Fraction(self.sensitivity) / Fraction(self.law.scale))
+        loss = Laplace(ratio) if self._pure else Gaussian(ratio)
+        return Spend(self.privacy.neighbours, (loss,))
+
+    @cached_property
+    def unit_noise(self) -> float:
+        """On its grid noise may vary a little less than the continuous law at the same budget."""
+        free = self.privacy.neighbours == "replace-one"  # a public total: no bound is about it
+        pairs = zip(self.strategy.blocks, self.laws, strict=True)
+        moved = [law for block, law in pairs if block.attributes or not free]
+        unit = 2.0 if self._pure else 1.0
+        least = min((law.variance / (unit * law.scale**2) for law in moved), default=1.0)
+        return continuous_deviation(self.privacy) * float(np.sqrt(min(1.0, least)))
+
+    @property
+    def agrees(self) -> bool:
+        return not self.strategy.separate
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(Table(self._attributes(a), self.content) for a in self.strategy.tables)
+
+    def _attributes(self, own: tuple[int, ...]) -> tuple[int, ...]:
+        """Attributes of the domain behind those that the strategy sees."""
+        return tuple(range(len(self.over or ()))) if self._flat and own else own
+
+    def _own(self, terms: Sequence[Term]) -> Sequence[Term]:
+        """Terms as the strategy sees them."""
+        if not self._flat or self.over is None:
+            return terms
+        return [_on_one_axis(term, self.over) for term in terms]
+
+    def of(self, measure: Measure) -> Self:
+        return replace(self, content=measure)
+
+    def at(self, privacy: Privacy) -> Self:
+        return replace(self, privacy=privacy)
+
+    def exact(self, counts: Counts) -> list[Integers]:
+        """What is measured, before any noise: as private as the data."""
+        return self.strategy.measure(
+            {a: counts[Table(self._attributes(a), self.content)] for a in self.strategy.tables}
+        )
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        # Both are exact integers; what is kept of their sum is rounded after the noise.
+        pairs = zip(self.exact(counts), self.strategy.draw(self.law, source), strict=True)
+        return Measurement(tuple((value + noise).astype(np.float64) for value, noise in pairs))
+
+    def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
+        return np.concatenate(self.strategy.answers(self._own(terms), measurement.values))
+
+    def accuracy(self, terms: Sequence[Term]) -> Accuracy:
+        return BlockAccuracy(self, tuple(self._own(terms)))
+
+    def check_reach(self, terms: Sequence[Term]) -> None:
+        start = 0
+        for term in self._own(terms):
+            self.strategy.check_reach(term, start)
+            start += term.queries
+
+    def fits(self, measurement: Measurement) -> bool:
+        lengths = [block.rows for block in self.strategy.blocks]
+        return not measurement.parts and [v.shape for v in measurement.values] == [
+            (length,) for length in lengths
+        ]
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "noise": self.law.to_dict(),
+            "sensitivity": self.sensitivity,
+            "measurements": self.strategy.measurements,
+        }
+
+    def packed(self, arrays: dict[str, Values]) -> StoredBlocks:
+        """Blocks by parameters; a factor shared by many blocks is stored once."""
+        known = {_content(array): name for name, array in arrays.items() if _is_factor(name)}
+        blocks = []
+        for block in self.strategy.blocks:
+            names = []
+            for factor in [*block.factors, *([] if block.weights is None else [block.weights])]:
+                name = known.setdefault(_content(factor), f"factor.{len(known)}")
+                arrays[name] = factor
+                names.append(name)
+            blocks.append(StoredBlock(block.attributes, names, block.noise, block.multiplier))
+        strategy = self.strategy
+        return StoredBlocks(strategy.sizes, blocks, strategy.separate, self.content)
+
+
+def continuous_deviation(privacy: Privacy) -> float:
+    """Standard deviation of continuous noise for sensitivity one under this budget."""
+    if privacy.kind == "pure":
+        assert privacy.epsilon is not None
+        return float(np.sqrt(2) / privacy.epsilon)
+    return calibrate(privacy, l2=1.0).scale
+
+
+def _on_one_axis(term: Term, sizes: tuple[int, ...]) -> Term:
+    whole = term.attributes == tuple(range(len(sizes)))
+    inner = term.inner if whole else OnAttributes(sizes, term.attributes, term.inner)
+    return Term(term.weight, (0,), inner, (inner,), term.measure)
+
+
+def _content(array: Values) -> bytes:
+    return str(array.shape).encode() + array.tobytes()
+
+
+def _is_factor(name: str) -> bool:
+    return name.startswith("factor.")
+
+
+class StoredBlock(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One block: names of its factors, and of its weights behind them where it has any."""
+
+    attributes: tuple[int, ...]
+    arrays: list[str]
+    noise: float
+    multiplier: int
+
+    def unpacked(self, arrays: Mapping[str, Values]) -> Block:
+        """The block, checked like a new one."""
+        if not set(self.arrays) <= arrays.keys() or min(self.attributes, default=0) < 0:
+            raise FileFormatError("a block of the plan is incomplete; plan again")
+        held, axes = [arrays[name] for name in self.arrays], len(self.attributes)
+        if len(held) - axes not in (0, 1):
+            raise FileFormatError("a block of the plan does not fit its factors; plan again")
+        if any(factor.ndim != 2 or 0 in factor.shape for factor in held[:axes]):
+            raise FileFormatError("a factor of the plan is no matrix; plan again")
+        weights = held[axes] if len(held) > axes else None
+        return Block(self.attributes, tuple(held[:axes]), self.noise, self.multiplier, weights)
+
+
+class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
+    """A block strategy and what it measures."""
+
+    sizes: tuple[int, ...]
+    blocks: list[StoredBlock]
+    separate: bool
+    content: Measure
+
+    def unpacked(
+        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+    ) -> BlockMechanism:
+        """The mechanism under this budget, over attributes of these sizes."""
+        if not self.blocks or min(self.sizes, default=0) < 0:
+            raise FileFormatError("the plan measures nothing; plan again")
+        if self.sizes not in (sizes, (prod(sizes),)):
+            raise FileFormatError("the plan's parts are over different cells; plan again")
+        blocks = tuple(block.unpacked(arrays) for block in self.blocks)
+        strategy = BlockStrategy(self.sizes, blocks, self.separate)
+        mechanism = BlockMechanism(strategy, privacy, self.content, sizes)
+        _ = mechanism.law  # refuses budgets for which no noise can be drawn
+        return mechanism
+
+
+@dataclass(frozen=True, eq=False)
+class BlockAccuracy(Accuracy):
+    """Linear answers from blocks of independent noise: everything is exact."""
+
+    mechanism: BlockMechanism
+    terms: tuple[Term, ...]
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        law, strategy = self.mechanism.law, self.mechanism.strategy
+        return np.concatenate(query_variances(strategy, self.terms, law))
+
+    def _effect(self, noise: list[Values]) -> FloatArray:
+        """Answers are linear in the measurement: what errors in it do to them."""
+        return np.concatenate(self.mechanism.strategy.answers(self.terms, noise))
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        blocks = self.mechanism.strategy.blocks
+        queries = sum(term.queries for term in self.terms)
+        if queries * max(block.rows for block in blocks) > _CROSS_LIMIT:
+            raise TooLarge(
+                "covariances of so many answers are too large; declare fewer tables at once"
+            )
+        result = np.zeros((queries, len(chosen)))
+        for number, law in enumerate(self.mechanism.laws):
+            units: list[Values] = [np.zeros((b.rows, blocks[number].rows)) for b in blocks]
+            units[number] = np.eye(blocks[number].rows)
+            part = self._effect(units)
+            result += law.variance * (part @ part[chosen].T)
+        return result
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        pairs = zip(self.mechanism.strategy.blocks, self.mechanism.laws, strict=True)
+        noise = [law.standard_deviation * self._unit(rng, (b.rows, count)) for b, law in pairs]
+        return self._effect(noise).T
+
+    def _unit(self, rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+        if self.mechanism.law.law == "discrete-laplace":
+            return rng.laplace(scale=np.sqrt(0.5), size=shape)
+        return rng.standard_normal(shape)
+
+    def multiplier(self, level: float) -> float:
+        pure = self.mechanism.law.law == "discrete-laplace"
+        return (laplace_multiplier if pure else normal_multiplier)(level)
+
+    def bounded_multiplier(self, answers: int, level: float) -> float:
+        if self.mechanism.law.law == "discrete-laplace":
+            return super().bounded_multiplier(answers, level)  # Šidák's inequality is Gaussian
+        return sidak_multiplier(answers, level)
+
+    def tail(self, alarm: float) -> float | None:
+        laws = self.mechanism.laws
+        if any(law.variance == 0 for law in laws):
+            return None
+        largest = max(_proxy(law) / law.variance for law in laws)
+        return _chernoff(self.mechanism.law, alarm) * float(np.sqrt(largest))
+
+
+def _proxy(law: NoiseLaw) -> float:
+    """Variance of a continuous law whose moment generating function is nowhere below the law's.
+
+    Rounding a Gaussian adds at most half a step, itself subgaussian with 1/4, and square roots of
+    such variances add. For discrete Laplace noise, (cosh u − 1)/(cosh u − cosh t) <= u²/(u² − t²)
+    with u = 1/scale, as (cosh t − 1)/t² grows.
+    """
+    if law.law == "discrete-laplace":
+        return 2 * law.scale**2
+    return (law.scale + (0.5 if law.law == "rounded-gaussian" else 0.0)) ** 2
+
+
+def _chernoff(law: NoiseLaw, alarm: float) -> float:
+    """Standard deviations that a sum of such continuous noise exceeds with this probability.
+
+    Among sums of Laplace noise of one variance, a single one has the largest moment generating
+    function: −log(1 − s²v/2) is convex in the variance v.
+    """
+    from scipy.optimize import brentq
+
+    bits = -np.log(alarm)
+    if law.law != "discrete-laplace":
+        return float(np.sqrt(2 * bits))
+
+    def excess(z: float) -> float:
+        s = (np.sqrt(1 + 2 * z * z) - 1) / z
+        return float(s * z + np.log1p(-s * s / 2) - bits)
+
+    return float(brentq(excess, 1e-3, 10 + 2 * bits))

@@ -1,0 +1,241 @@
+"""Cells and sums of them under carry noise: what is measured, drawn, answered and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+
+from noisewright.central.blocks.block import is_identity
+from noisewright.central.blocks.mechanism import BlockMechanism, StoredBlocks
+from noisewright.central.carry.accuracy import CarryAccuracy
+from noisewright.central.carry.carries import Carries
+from noisewright.central.carry.zero_total import ZeroTotal
+from noisewright.central.mechanism import (
+    Counts,
+    Integers,
+    Measurement,
+    StoredMechanism,
+    Table,
+    Values,
+)
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
+from noisewright.estimate.accuracy import Accuracy
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Spend
+from noisewright.workload.base import FloatArray
+from noisewright.workload.questions.measures import COUNT, Measure
+from noisewright.workload.structure import Term, cell_answers
+
+MOST_CELLS = 2048
+"""Cells up to which covariances over all of them are kept."""
+
+LARGEST_CLOSED = 64.0
+"""Budgets of noise that adds up to zero: beyond, its variance is lost in rounding."""
+
+_ARRAYS = ("order", "packets", "sizes", "targets", "parts")  # of carries, as files name them
+_RELIABLE = 1e-7  # of the largest pivot: below, columns are not told apart
+
+
+@dataclass(frozen=True, eq=False)
+class CarryMechanism:
+    """Integer rows over one table, as `measured` counts them, under noise with carried cores.
+
+    The noise on each row has the scale that independent Laplace noise would need, and costs the
+    same. With `closed`, for replaced people alone, it is drawn given that it adds up to zero: no
+    neighbour changes what all rows add up to, so that is public.
+    """
+
+    measured: BlockMechanism
+    carries: Carries
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        blocks = self.measured.strategy.blocks
+        if len(blocks) != 1 or blocks[0].noise != 1 or blocks[0].weights is not None:
+            raise InvalidParameter("carries", len(blocks), "need one block under plain noise")
+        if self.privacy.kind != "pure":
+            raise InvalidParameter("privacy", self.privacy.text(), "must be pure")
+        if blocks[0].rows != self.carries.rows:
+            raise InvalidParameter("carries", self.carries.rows, "must be one per row measured")
+        if prod(self.sizes) > MOST_CELLS or blocks[0].rows > 2 * MOST_CELLS:
+            raise TooLarge(f"carry noise is for up to {MOST_CELLS} cells; plan for fewer")
+        if self.closed:
+            self._check_closed()
+
+    def _check_closed(self) -> None:
+        (block,) = self.measured.strategy.blocks
+        sums = [np.unique(factor.sum(axis=0)) for factor in block.factors]
+        constant = self.measured.content == COUNT and all(len(values) == 1 for values in sums)
+        if self.privacy.neighbours != "replace-one" or not constant:
+            raise InvalidParameter(
+                "closed", True, "needs replaced people, and rows whose sum nobody changes"
+            )
+        if not (self.privacy.epsilon or 0.0) <= LARGEST_CLOSED:
+            rule = f"must be at most {LARGEST_CLOSED:g} for carry noise among replaced people"
+            raise InvalidParameter("epsilon", self.privacy.epsilon, rule, "it is no noise by then")
+        _ = self._zero_total  # its last row has no core, and the others are cancelled
+
+    @property
+    def privacy(self) -> Privacy:
+        return self.measured.privacy
+
+    @property
+    def spend(self) -> Spend:
+        return self.measured.spend
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return self.measured.tables
+
+    @property
+    def unit_noise(self) -> None:
+        """No bound on strategies under independent noise limits this one."""
+        return
+
+    @property
+    def agrees(self) -> bool:
+        return True
+
+    @property
+    def scale(self) -> float:
+        """Grid steps over which the density falls by a factor e beyond the cores."""
+        return self.measured.law.scale
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Values of every attribute."""
+        return self.measured.over or self.measured.strategy.sizes
+
+    def of(self, measure: Measure) -> Self:
+        if self.closed and measure != COUNT:
+            raise OutOfReach("what replaced people add up to changes; plan for added ones")
+        measured = self.measured.of(measure)
+        ratio = measured.law.scale / self.scale
+        return replace(self, measured=measured, carries=self.carries.scaled(ratio))
+
+    def at(self, privacy: Privacy) -> Self:
+        measured = self.measured.at(privacy)
+        carries = self.carries.scaled(measured.law.scale / self.scale)
+        closed = self.closed and privacy.neighbours == "replace-one"
+        return replace(self, measured=measured, carries=carries, closed=closed)
+
+    # --- noise ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _zero_total(self) -> ZeroTotal:
+        return ZeroTotal(self.carries, self.scale)
+
+    def draw(self, source: ByteSource | None = None) -> Integers:
+        """Fresh noise for every row; only tests pass a source."""
+        if self.closed:
+            return self._zero_total.draw(source)
+        return self.carries.draw(self.scale, 1, source)[:, 0]
+
+    def simulated(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Columns of noise of the same law, for forecasts."""
+        if self.closed:
+            return self._zero_total.simulated(count, rng)
+        return self.carries.simulated(self.scale, count, rng)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Of the noise on all rows, exactly."""
+        if self.closed:
+            return self._zero_total.covariance
+        return np.asarray(self.carries.covariance(self.scale).todense())
+
+    @property
+    def accepted(self) -> float:
+        """The probability that rows drawn one by one are kept."""
+        return self._zero_total.accepted if self.closed else 1.0
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        (exact,) = self.measured.exact(counts)
+        return Measurement(((exact + self.draw(source)).astype(np.float64),))
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def inverse(self) -> FloatArray | None:
+        """From rows to cells by generalised least squares; None where rows are the cells."""
+        from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+        (block,) = self.measured.strategy.blocks
+        if all(is_identity(factor) for factor in block.factors):
+            return None
+        matrix = self.measured.strategy.matrix.astype(np.float64) * block.multiplier
+        covariance = np.asarray(self.carries.covariance(self.scale).todense())
+        if not (covariance.diagonal() > 0).all():  # no noise at all: every solution is exact
+            covariance = np.eye(len(matrix))
+        whitening = np.linalg.cholesky(covariance)
+        white = solve_triangular(whitening, matrix, lower=True)
+        if matrix.shape[0] >= matrix.shape[1]:
+            factor = np.abs(np.diagonal(np.linalg.qr(white)[1]))
+            if factor.min() > _RELIABLE * factor.max():
+                back = solve_triangular(whitening, white, lower=True, trans="T")
+                return np.asarray(cho_solve(cho_factor(white.T @ white), back.T))
+        pseudo = np.linalg.pinv(white)
+        return np.asarray(solve_triangular(whitening, pseudo.T, lower=True, trans="T").T)
+
+    def cells(self, values: Values) -> FloatArray:
+        """What rows say of all cells; trailing axes are a batch."""
+        if self.inverse is None:
+            return np.asarray(values / self.measured.strategy.blocks[0].multiplier)
+        return np.asarray(self.inverse @ values)
+
+    def effect(self, cells: FloatArray, terms: Sequence[Term]) -> FloatArray:
+        """Answers from all cells; trailing axes are a batch."""
+        return np.concatenate(cell_answers(cells, self.sizes, terms))
+
+    def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
+        return self.effect(self.cells(measurement.values[0]), terms)
+
+    def accuracy(self, terms: Sequence[Term]) -> Accuracy:
+        return CarryAccuracy(self, tuple(terms))
+
+    def check_reach(self, terms: Sequence[Term]) -> None:
+        self.measured.check_reach(terms)
+
+    def fits(self, measurement: Measurement) -> bool:
+        return self.measured.fits(measurement)
+
+    def record(self) -> dict[str, Any]:
+        cores = self.carries.cores
+        return {
+            "noise": {"law": "carried-laplace", "scale": self.scale},
+            "sensitivity": self.measured.sensitivity,
+            "measurements": self.carries.rows,
+            "cores": [int(cores.min()), int(cores.max())],
+            "carried": int((cores > 0).sum()),
+            "closed": self.closed,
+        }
+
+    def packed(self, arrays: dict[str, Values]) -> StoredCarry:
+        blocks = self.measured.packed(arrays)
+        name = f"carry.{sum(known.startswith('carry.') for known in arrays) // len(_ARRAYS)}"
+        arrays |= {f"{name}.{array}": getattr(self.carries, array) for array in _ARRAYS}
+        return StoredCarry(blocks, name, self.closed)
+
+
+class StoredCarry(StoredMechanism, frozen=True, tag="carry"):
+    """What is measured, the name of its carries' arrays, and whether its noise adds up to zero."""
+
+    blocks: StoredBlocks
+    carries: str
+    closed: bool
+
+    def unpacked(
+        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+    ) -> CarryMechanism:
+        """The mechanism under this budget: all that it promises follows from its integers."""
+        measured = self.blocks.unpacked(arrays, privacy, sizes)
+        names = [f"{self.carries}.{array}" for array in _ARRAYS]
+        if not set(names) <= arrays.keys() or arrays[names[3]].ndim != 2:
+            raise FileFormatError("the carries of the plan are incomplete; plan again")
+        return CarryMechanism(measured, Carries(*(arrays[n] for n in names)), self.closed)

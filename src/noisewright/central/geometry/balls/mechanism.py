@@ -1,0 +1,297 @@
+"""Noise in the shape of balls on whole-number combinations of the queries.
+
+What is measured are integer rows over the cells, in parts; each part is moved by one person within
+a ball whose radius is computed from its integer columns, and gets ball noise (`noise/ball`) for
+its share of ε. A rotation is rounded to whole numbers first, so what is measured is exactly known
+and exactly private, and an ellipsoid is a ball around other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import isfinite, prod
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.central.mechanism import (
+    Counts,
+    Integers,
+    Measurement,
+    StoredMechanism,
+    Table,
+    Values,
+)
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.estimate.intervals import log_concave_multiplier
+from noisewright.privacy.noise.ball import ball_noise
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.calibration import split
+from noisewright.privacy.promise.spend import Promise, Spend
+from noisewright.workload.base import FloatArray
+from noisewright.workload.kinds.marginals import OnAttributes
+from noisewright.workload.questions.measures import COUNT, Measure
+from noisewright.workload.structure import Term
+
+MOST_ENTRIES = 2**23
+"""Of all rows measured, cells times rows."""
+
+LARGEST_ENTRY = 2**18
+"""Squared lengths of columns are then whole numbers within floats."""
+
+LEAST_EPSILON, LARGEST_EPSILON = 2.0**-30, 1000.0
+"""Budgets of a part whose noise is drawn, and whose errors are numbers."""
+
+_MOST_ROWS = 2**12
+_PAIRED = (
+    2048  # columns whose distances are all computed; beyond, a ball around the middle is taken
+)
+_EXACT = 1e-7
+
+
+def over_cells(sizes: tuple[int, ...], asked: Sequence[Term]) -> FloatArray:
+    """Terms as rows over all cells."""
+    rows = [OnAttributes(sizes, term.attributes, term.inner).dense() for term in asked]
+    return np.vstack([term.weight * own for term, own in zip(asked, rows, strict=True)])
+
+
+def reach_square(rows: Integers, replaced: bool) -> int:
+    """The squared length that one person moves these rows by, at most."""
+    columns = _distinct(rows).astype(np.float64)  # whole numbers, so sums are exact
+    if not replaced:
+        return int((columns**2).sum(axis=1).max())
+    if len(columns) <= _PAIRED:
+        squares = (columns**2).sum(axis=1)
+        return int((squares[:, None] + squares - 2 * columns @ columns.T).max())
+    middle = np.rint(columns.mean(axis=0))
+    return 4 * int(((columns - middle) ** 2).sum(axis=1).max())
+
+
+def _distinct(rows: Integers) -> Integers:
+    """Every column once: by sums that tell most apart, if all columns prove to be among these."""
+    weights = np.random.default_rng(0).integers(-(2**62), 2**62, len(rows))
+    _, first, places = np.unique(rows.T @ weights, return_index=True, return_inverse=True)
+    columns = rows.T[first]
+    if (columns[places] == rows.T).all():
+        return columns
+    return np.asarray(np.unique(rows.T, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class BallMechanism:
+    """Integer rows over all cells, in parts with shares of ε, under noise in the shape of balls."""
+
+    sizes: tuple[int, ...]
+    parts: tuple[Integers, ...]
+    shares: tuple[float, ...]
+    privacy: Privacy
+
+    def __post_init__(self) -> None:
+        if self.privacy.kind != "pure":
+            raise InvalidParameter("privacy", self.privacy.kind, "must be pure for ball noise")
+        if not self.parts or len(self.parts) != len(self.shares):
+            raise InvalidParameter("shares", self.shares, "must be one per part")
+        if not all(isfinite(share) and share > 0 for share in self.shares):
+            raise InvalidParameter("shares", self.shares, "must be positive")
+        if not all(LEAST_EPSILON <= epsilon <= LARGEST_EPSILON for epsilon in self._epsilons):
+            rule = f"must give every part from 2^-30 to {LARGEST_EPSILON:g}"
+            raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
+        cells = prod(self.sizes)
+        for rows in self.parts:
+            whole = rows.ndim == 2 and rows.dtype == np.int64 and rows.shape[1] == cells
+            if not whole or not 1 <= len(rows) <= _MOST_ROWS or rows.size > MOST_ENTRIES:
+                raise InvalidParameter("rows", rows.shape, "must be whole numbers over all cells")
+            if int(np.abs(rows).max()) > LARGEST_ENTRY:
+                raise InvalidParameter("rows", "entries", f"must lie within ±{LARGEST_ENTRY}")
+        if not all(self.reaches):
+            raise InvalidParameter("rows", 0, "must be moved by somebody", "leave them out")
+
+    @property
+    def _replaced(self) -> bool:
+        return self.privacy.neighbours == "replace-one"
+
+    @cached_property
+    def reaches(self) -> tuple[int, ...]:
+        """How far one person moves every part, squared."""
+        return tuple(reach_square(rows, self._replaced) for rows in self.parts)
+
+    @cached_property
+    def budgets(self) -> tuple[Privacy, ...]:
+        """What every part may spend."""
+        return tuple(split(self.privacy, self.shares))
+
+    @property
+    def _epsilons(self) -> list[Fraction]:
+        return [Fraction(budget.epsilon or 0.0) for budget in self.budgets]
+
+    @cached_property
+    def deviations(self) -> tuple[float, ...]:
+        """The standard deviation of every number of each part, rounding included."""
+        return tuple(
+            float(np.sqrt((len(rows) + 1) * reach / float(epsilon) ** 2 + 1 / 12))
+            for rows, reach, epsilon in zip(self.parts, self.reaches, self._epsilons, strict=True)
+        )
+
+    # --- the joint ------------------------------------------------------------------------------
+
+    @property
+    def spend(self) -> Spend:
+        losses = tuple(Promise(float(epsilon)) for epsilon in self._epsilons)
+        return Spend(self.privacy.neighbours, losses)
+
+    @property
+    def unit_noise(self) -> None:
+        """The noise is no multiple of a sensitivity: bounds on linear strategies are not for it."""
+        return
+
+    @property
+    def agrees(self) -> bool:
+        return True
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return (Table(tuple(range(len(self.sizes)))),)
+
+    def of(self, measure: Measure) -> Self:
+        if measure == COUNT:
+            return self
+        raise OutOfReach("ball noise counts people; sums need another mechanism")
+
+    def at(self, privacy: Privacy) -> Self:
+        return replace(self, privacy=privacy)
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        """Noisy rows; and the number of people where neighbours make that public."""
+        cells = counts[self.tables[0]].ravel()
+        noisy = [
+            rows @ cells + ball_noise(reach, epsilon, len(rows), source)
+            for rows, reach, epsilon in zip(self.parts, self.reaches, self._epsilons, strict=True)
+        ]
+        people = [np.array([cells.sum()])] if self._replaced else []
+        return Measurement(tuple(value.astype(np.float64) for value in [*people, *noisy]))
+
+    def fits(self, measurement: Measurement) -> bool:
+        shapes = [(1,)] * self._replaced + [(len(rows),) for rows in self.parts]
+        return not measurement.parts and [v.shape for v in measurement.values] == shapes
+
+    @cached_property
+    def _design(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Rows in units of their noise, less what is free; its pseudo-inverse; the noise."""
+        noise = np.repeat(self.deviations, [len(rows) for rows in self.parts])
+        design = np.vstack(self.parts) / noise[:, None]
+        if self._replaced:
+            design = design - design.mean(axis=1, keepdims=True)
+        gram = design @ design.T
+        return design, np.linalg.pinv(gram, rcond=1e-13, hermitian=True), noise
+
+    def reading(self, asked: Sequence[Term]) -> tuple[FloatArray, FloatArray]:
+        """Weights of the number of people and of noisy rows, in units of their noise."""
+        wanted = over_cells(self.sizes, asked)
+        weights, told = self._exact_weights(wanted)
+        if not told.all():
+            raise OutOfReach("the rows measured do not tell all that is asked; plan for it")
+        return self._middles(wanted, weights)[0], weights
+
+    def _exact_weights(self, wanted: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+        """Weights of least error for every row wanted, and whether they tell it without bias."""
+        design, inverse, _ = self._design
+        free = wanted.mean(axis=1, keepdims=True) if self._replaced else 0.0
+        weights = (wanted - free) @ design.T @ inverse
+        missed = np.abs(wanted - free - weights @ design).max(axis=1, initial=0.0)
+        return weights, missed <= _EXACT * max(float(np.abs(wanted).max(initial=0.0)), 1e-300)
+
+    def _middles(self, wanted: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Middle of what weighed rows leave of every row wanted, over cells, and how far it goes.
+
+        The number of people makes up for the middle where it is public, and for nothing else.
+        """
+        if not self._replaced:
+            return np.zeros(len(wanted)), np.zeros(len(wanted))
+        left = wanted - (weights / self._design[2]) @ np.vstack(self.parts)
+        low, high = left.min(axis=1), left.max(axis=1)
+        return np.asarray((low + high) / 2), np.asarray((high - low) / 2)
+
+    def answer(self, measurement: Measurement, asked: Sequence[Term]) -> FloatArray:
+        of_people, weights = self.reading(asked)
+        values = list(measurement.values)
+        people = float(values.pop(0)[0]) if self._replaced else 0.0
+        return np.asarray(of_people * people + weights @ (np.concatenate(values) / self._design[2]))
+
+    def accuracy(self, asked: Sequence[Term]) -> Accuracy:
+        return BallAccuracy(self.reading(asked)[1], tuple(len(rows) for rows in self.parts))
+
+    def check_reach(self, asked: Sequence[Term]) -> None:
+        self.reading(asked)
+
+    def record(self) -> dict[str, Any]:
+        parts = [
+            {
+                "noise": {"law": "ball", "scale": float(np.sqrt(reach) / float(epsilon))},
+                "sensitivity": float(np.sqrt(reach)),
+                "measurements": len(rows),
+            }
+            for rows, reach, epsilon in zip(self.parts, self.reaches, self._epsilons, strict=True)
+        ]
+        return {"shares": list(self.shares), "parts": parts}
+
+    def packed(self, arrays: dict[str, Values]) -> StoredMechanism:
+        return StoredBalls(self._named(arrays), [*self.shares])
+
+    def _named(self, arrays: dict[str, Values]) -> list[str]:
+        """The names under which the rows of every part are kept."""
+        names = []
+        for number, rows in enumerate(self.parts):
+            names.append(f"rows.{number}")
+            arrays[names[-1]] = rows
+        return names
+
+
+class StoredBalls(StoredMechanism, frozen=True, tag="balls"):
+    """The rows of every part: radii and noise follow from them."""
+
+    rows: list[str]
+    shares: list[float]
+
+    def unpacked(
+        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+    ) -> BallMechanism:
+        """The mechanism under this budget."""
+        if not set(self.rows) <= set(arrays):
+            raise FileFormatError("the rows of the plan are incomplete; plan again")
+        parts = tuple(arrays[name] for name in self.rows)
+        return BallMechanism(sizes, parts, tuple(self.shares), privacy)
+
+
+@dataclass(frozen=True, eq=False)
+class BallAccuracy(Accuracy):
+    """Linear answers from independent balls; `weights` are of numbers of unit variance.
+
+    The density of a ball is log-concave and symmetric, so every answer's error is too.
+    """
+
+    weights: FloatArray
+    dimensions: tuple[int, ...]
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return np.asarray((self.weights**2).sum(axis=1))
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        return np.asarray(self.weights @ self.weights[chosen].T)
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        pieces = []
+        for d in self.dimensions:
+            direction = rng.standard_normal((count, d))
+            direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+            pieces.append(direction * rng.gamma(d, size=(count, 1)) / np.sqrt(d + 1))
+        return np.asarray(np.hstack(pieces) @ self.weights.T)
+
+    def multiplier(self, level: float) -> float:
+        return log_concave_multiplier(level)

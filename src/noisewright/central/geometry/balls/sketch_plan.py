@@ -1,0 +1,167 @@
+"""Johnson-Lindenstrauss releases [004, Algorithms 1 and 2]: noise on few signed sums of queries.
+
+A random matrix T of signs turns the queries W into few rows TW; balls (`hardt_talwar`) are drawn
+around the rows of just this T, whole numbers that they are, and the histogram whose rows are
+nearest to the noisy ones gives the answers. Fewer rows need less noise and tell answers less well:
+how many there are is decided by forecast, all of them (T = 1) among the choices. The coarse
+release first moves every cell's answers to the nearest of a net of cells, which biases answers by
+half the net's distance at most and leaves fewer directions to protect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, isfinite
+
+import numpy as np
+
+from noisewright.central.geometry.balls.hardt_talwar import (
+    balls_of_queries,
+    best_balls,
+    refuses_balls,
+    whole_queries,
+)
+from noisewright.central.geometry.balls.mechanism import LARGEST_ENTRY
+from noisewright.central.geometry.balls.sketch import SketchMechanism
+from noisewright.central.geometry.limits.packing import farthest_first
+from noisewright.central.geometry.projection.fitted import FittedMechanism
+from noisewright.central.geometry.projection.plan import refuses_fit
+from noisewright.central.mechanism import Integers
+from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
+from noisewright.errors import InvalidParameter
+from noisewright.workload import workload
+from noisewright.workload.linear.tensor import mean_error
+from noisewright.workload.questions.spec import Questions
+
+_ROWS = (8, 32, 128)  # of a sketch, beside as many as the theory asks for and all
+_SCALES = (0.25, 0.5, 0.75)  # of the largest distance between cells: nets that are tried
+_QUICK_ENTRIES = 2**18
+_LARGEST_SUM = LARGEST_ENTRY // 64  # of a sketch: its directions are then turned finely enough
+
+Planned = tuple[float, int, Proposal]
+
+
+@dataclass(frozen=True, eq=False)
+class Net:
+    """Cells that stand for all others: `nearest` gives every cell the one that stands for it."""
+
+    cells: Integers
+    nearest: Integers
+
+    @classmethod
+    def at_distance(cls, matrix: Integers, distance: float) -> Net:
+        """Cells whose columns are farther than this apart, until no other is from all of them."""
+        columns = matrix.T.astype(np.float64)
+        order, distances = farthest_first(columns, distance)
+        cells = np.sort(order[distances > distance])
+        own = columns[cells]
+        apart = (own**2).sum(axis=1) - 2 * columns @ own.T
+        nearest = cells[apart.argmin(axis=1)]
+        nearest[cells] = cells
+        return cls(cells, nearest)
+
+
+def sketches(matrix: Integers, rows: int) -> Iterator[Integers]:
+    """Sums of the queries under random signs, of several numbers of rows; last the queries."""
+    centred = matrix - matrix.mean(axis=1, keepdims=True)
+    dimension = int(np.linalg.matrix_rank(centred))
+    rng = np.random.default_rng(0)  # any signs are private, and these come back when asked again
+    for count in sorted({*_ROWS, rows}):
+        if count >= dimension:
+            break
+        signs = rng.choice(np.array([-1, 1]), size=(count, len(matrix)))
+        sums = signs.astype(np.float64) @ matrix.astype(np.float64)  # whole, and exact
+        if np.abs(sums).max() <= _LARGEST_SUM:
+            yield sums.astype(np.int64)
+    yield matrix
+
+
+def _planned(problem: CentralProblem, measured: Integers, number: int, net: Net | None) -> Planned:
+    """A sketch under the balls that suit it, with its forecast."""
+    assert problem.given is not None
+    sizes, given = problem.sizes, problem.given
+    if measured is problem.once(whole_queries):  # their own transforms are faster than a matrix
+        fitted_to, balls = problem.workload, problem.once(balls_of_queries)
+    else:
+        fitted_to = workload(measured.astype(np.float64))
+        balls = best_balls(sizes, problem.privacy, measured)
+    inner = SketchMechanism(sizes, balls.parts, balls.shares, problem.privacy, given.people)
+    support = None if net is None else net.cells
+    fitted = FittedMechanism(inner, fitted_to, sizes, "answers", given, support)
+    error = mean_error(fitted.accuracy(problem.terms).error, problem.norm)
+    status = f"{len(measured)} rows under {len(balls.parts)} balls"
+    if net is not None:
+        status += f", a net of {len(net.cells)} cells"
+    return error, number, Proposal(fitted, None, None, "none", status, problem.neighbours)
+
+
+def _best(problem: CentralProblem, nets: list[Net | None]) -> Proposal:
+    matrix = problem.once(whole_queries)
+    assert matrix is not None
+    assert problem.given is not None
+    wanted = max(1, ceil((problem.privacy.epsilon or 0.0) * problem.given.people))
+    planned: list[Planned] = []
+    for net in nets:
+        columns = matrix if net is None else matrix[:, net.nearest]
+        for measured in sketches(columns, wanted):
+            planned.append(_planned(problem, measured, len(planned), net))
+    return min(planned)[2]
+
+
+def _plan(problem: CentralProblem) -> Proposal:
+    return _best(problem, [None])
+
+
+def _plan_coarse(problem: CentralProblem, alpha: float | None) -> Proposal:
+    matrix = problem.once(whole_queries)
+    assert matrix is not None
+    columns = matrix.T.astype(np.float64)
+    widest = float(np.sqrt(((columns - columns[0]) ** 2).sum(axis=1).max()))
+    given = [share * widest for share in _SCALES]
+    if alpha is not None:
+        given = [alpha * np.sqrt(len(matrix)) / 2]
+    nets = [Net.at_distance(matrix, distance) for distance in given]
+    told = [net for net in nets if len(net.cells) > 1]
+    if not told:
+        raise InvalidParameter("alpha", alpha, "leaves one cell for all", "ask for less")
+    return _best(problem, list({len(net.cells): net for net in told}.values()))
+
+
+def _refuses(problem: CentralProblem) -> str | None:
+    if problem.neighbours != "replace-one":
+        return "sketches need a public number of people; plan with replace-one neighbours"
+    asked = problem.workload
+    if isinstance(asked, Questions) and not asked.counts_only:
+        return "sketches are for numbers of people alone"
+    return refuses_balls(problem) or refuses_fit(problem)
+
+
+def _slow(problem: CentralProblem) -> bool:
+    return problem.workload.size * problem.workload.queries > _QUICK_ENTRIES
+
+
+def coarse_jl(alpha: float | None = None) -> CentralMechanism:
+    """The coarse release with a net for errors of α people in one; without, the best of some."""
+    if alpha is not None and not (isfinite(alpha) and alpha > 0):
+        raise InvalidParameter("alpha", alpha, "must be > 0")
+    return CentralMechanism(
+        "coarse-jl",
+        "pure privacy: the same over a net of cells that stand for all others",
+        _refuses,
+        partial(_plan_coarse, alpha=alpha),
+        slow=_slow,
+        biased=True,
+    )
+
+
+JL = CentralMechanism(
+    "jl",
+    "pure privacy: balls around few signed sums of the queries, then the nearest histogram",
+    _refuses,
+    _plan,
+    slow=_slow,
+    biased=True,
+)
+COARSE_JL = coarse_jl()

@@ -1,0 +1,1 @@
+"""K-norm noise: one draw in the shape of what one person can change."""

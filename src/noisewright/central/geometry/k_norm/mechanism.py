@@ -1,0 +1,293 @@
+"""K-norm noise on tables that sort people: one draw in the shape of what one person can change.
+
+A person is in one group of every table, so what joining or being replaced changes lies in a product
+of bodies (`bodies`), one per table, and chances ∝ e^(-ε‖z‖), ‖z‖ the least dilate of that product
+which holds z, change by at most e^ε. Everything lies on a grid of whole numbers: counts are
+multiplied by `steps`, so that noise has many values per person, and the law is exact (`levels`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, lcm, prod
+from typing import Any, Self, cast
+
+import msgspec
+import numpy as np
+
+from noisewright.central.geometry.k_norm.bodies import Body, Entered, Headcount, Replaced
+from noisewright.central.geometry.k_norm.partition import Partition, Reading
+from noisewright.central.mechanism import (
+    Counts,
+    Measurement,
+    StoredMechanism,
+    Table,
+    Values,
+)
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.estimate.intervals import log_concave_multiplier
+from noisewright.privacy.exact.rounding import checked_scale
+from noisewright.privacy.noise.levels import draw_level, level_weights, mean_over_levels
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Promise, Spend
+from noisewright.workload.base import FloatArray
+from noisewright.workload.questions.measures import COUNT, Measure
+from noisewright.workload.structure import Term
+
+MOST_DIMENSIONS = 1000
+"""Numbers measured at once up to which the law is worked out."""
+
+LEAST_EPSILON, LARGEST_EPSILON = 2.0**-30, 1000.0
+"""Budgets for which noise is drawn: its grid steps, and people in them, fit a word."""
+
+_LEAST_STEPS = 16  # grid steps per 1/ε: more would change no variance by a thousandth
+
+
+@dataclass(frozen=True, eq=False)
+class KNormMechanism:
+    """People sorted into the groups of several tables, all moved by one draw."""
+
+    sizes: tuple[int, ...]
+    parts: tuple[Partition, ...]
+    privacy: Privacy
+
+    def __post_init__(self) -> None:
+        if self.privacy.kind != "pure":
+            raise InvalidParameter("privacy", self.privacy.kind, "must be pure for K-norm noise")
+        dimensions = sum(body.dimension for body in self.bodies)
+        if not self.parts or not dimensions or dimensions > MOST_DIMENSIONS:
+            raise InvalidParameter(
+                "parts", dimensions, f"must span from 1 to {MOST_DIMENSIONS} dimensions"
+            )
+        _ = self.rate
+
+    @cached_property
+    def bodies(self) -> tuple[Body, ...]:
+        """What one person can change: in the number of people, then in every partition."""
+        if self.privacy.neighbours == "replace-one":
+            return tuple(Replaced(part.groups) for part in self.parts)
+        return (Headcount(), *(Entered(part.groups) for part in self.parts))
+
+    @property
+    def _protected_total(self) -> bool:
+        return self.privacy.neighbours == "add-remove"
+
+    @cached_property
+    def steps(self) -> int:
+        """Grid steps that one person is."""
+        return max(1, ceil(_LEAST_STEPS * Fraction(cast("float", self.privacy.epsilon))))
+
+    @cached_property
+    def rate(self) -> Fraction:
+        """How fast chances fall from one dilate to the next."""
+        if not LEAST_EPSILON <= cast("float", self.privacy.epsilon) <= LARGEST_EPSILON:
+            rule = f"must lie between 2^-30 and {LARGEST_EPSILON:g} for K-norm noise"
+            raise InvalidParameter("epsilon", self.privacy.epsilon, rule)
+        rate = Fraction(cast("float", self.privacy.epsilon)) / self.steps
+        checked_scale("epsilon", 1 / rate)
+        return rate
+
+    @cached_property
+    def dimension(self) -> int:
+        """The dimension of the product of the bodies."""
+        return sum(body.dimension for body in self.bodies)
+
+    def _points(self, levels: int) -> list[int]:
+        """Whole vectors in the dilates of the product, from 0 to `levels`."""
+        kinds = Tally(self.bodies)
+        return [
+            prod(body.points(level) ** number for body, number in kinds.items())
+            for level in range(levels + 1)
+        ]
+
+    @cached_property
+    def _weights(self) -> list[int]:
+        return level_weights(self._points(self.dimension))
+
+    @cached_property
+    def variances(self) -> tuple[float, ...]:
+        """In people: of their number, then v of each partition, as `Reading` has them."""
+        levels = self.dimension + 2
+        points = self._points(levels)
+        known: dict[Body, float] = {}
+        for body in set(self.bodies):
+            own, unit = body.squares(levels), lcm(3, body.cells)
+            sums = [
+                int(square * unit) * (number // body.points(level))
+                for level, (square, number) in enumerate(zip(own, points, strict=True))
+            ]
+            mean = mean_over_levels(sums, self._weights, float(self.rate)) / unit
+            known[body] = mean / (max(body.dimension, 1) * self.steps**2)
+        people = () if self._protected_total else (0.0,)
+        return (*people, *(known[body] for body in self.bodies))
+
+    @cached_property
+    def reading(self) -> Reading:
+        """How answers follow from what is measured."""
+        return Reading(self.sizes, self.parts, self.variances)
+
+    @property
+    def spend(self) -> Spend:
+        return Spend(self.privacy.neighbours, (Promise(cast("float", self.privacy.epsilon)),))
+
+    @property
+    def unit_noise(self) -> None:
+        """The noise is no multiple of a sensitivity: bounds on linear strategies are not for it."""
+        return
+
+    @property
+    def agrees(self) -> bool:
+        return self.reading.agrees
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        return tuple(dict.fromkeys(part.table for part in self.parts))
+
+    def of(self, measure: Measure) -> Self:
+        if measure == COUNT:
+            return self
+        raise OutOfReach("K-norm noise counts people; sums need another mechanism")
+
+    def at(self, privacy: Privacy) -> Self:
+        return replace(self, privacy=privacy)
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        level = draw_level(self._weights, self.rate, source)
+        noise = [body.draw(level, source) for body in self.bodies]
+        groups = [self.steps * part.totals(counts[part.table]) for part in self.parts]
+        if not self._protected_total:
+            pairs = zip(groups, noise, strict=True)
+            return Measurement(tuple((own + moved).astype(np.float64) for own, moved in pairs))
+        people = groups[0].sum() + noise[0]
+        # Groups are told by their differences alone: their sum is the number of people, which has
+        # noise of its own.
+        pairs = zip(groups, noise[1:], strict=True)
+        told = [(own + moved)[1:] - (own + moved)[0] for own, moved in pairs]
+        return Measurement(tuple(value.astype(np.float64) for value in (people, *told)))
+
+    def read(self, measurement: Measurement) -> tuple[float, FloatArray]:
+        """The number of people, and all groups less the mean of their partition."""
+        values = [np.asarray(value) / self.steps for value in measurement.values]
+        if self._protected_total:
+            people = float(values[0][0])
+            groups = [np.concatenate([[0.0], own]) for own in values[1:]]
+        else:
+            people, groups = float(values[0].sum()), values
+        return people, np.concatenate([own - own.mean() for own in groups])
+
+    def answer(self, measurement: Measurement, terms: Sequence[Term]) -> FloatArray:
+        people, groups = self.read(measurement)
+        of_people, of_groups = self.reading.of(terms)
+        return np.asarray(of_people * people + of_groups @ groups)
+
+    def accuracy(self, terms: Sequence[Term]) -> Accuracy:
+        return KNormAccuracy(self, *self.reading.of(terms))
+
+    def fits(self, measurement: Measurement) -> bool:
+        if self._protected_total:
+            lengths = [1, *(part.groups - 1 for part in self.parts)]
+        else:
+            lengths = [part.groups for part in self.parts]
+        return not measurement.parts and [v.shape for v in measurement.values] == [
+            (length,) for length in lengths
+        ]
+
+    def check_reach(self, terms: Sequence[Term]) -> None:
+        self.reading.of(terms)
+
+    def record(self) -> dict[str, Any]:
+        noise = {"law": "k-norm", "scale": float(1 / self.rate)}
+        return {
+            "noise": noise,
+            "sensitivity": float(self.steps),
+            "measurements": self.dimension,
+        }
+
+    def packed(self, arrays: dict[str, Values]) -> StoredKNorm:
+        parts = []
+        for number, part in enumerate(self.parts):
+            name = None
+            if part.labels is not None:
+                name = f"labels.{number}"
+                arrays[name] = part.labels
+            parts.append(StoredPartition(part.attributes, name))
+        return StoredKNorm(parts)
+
+
+class StoredPartition(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The attributes of a table, and the name of the array that groups its cells."""
+
+    attributes: tuple[int, ...]
+    labels: str | None
+
+
+class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
+    """The tables that people are sorted by: the noise follows from them."""
+
+    partitions: list[StoredPartition]
+
+    def unpacked(
+        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+    ) -> KNormMechanism:
+        """The mechanism under this budget, over attributes of these sizes."""
+        parts = []
+        for stored in self.partitions:
+            own = stored.attributes
+            if list(own) != sorted(set(own)) or not all(0 <= i < len(sizes) for i in own):
+                raise FileFormatError("a table of the plan has no such attributes; plan again")
+            if stored.labels is not None and stored.labels not in arrays:
+                raise FileFormatError("a table of the plan is incomplete; plan again")
+            labels = None if stored.labels is None else arrays[stored.labels]
+            parts.append(Partition(own, prod(sizes[i] for i in own), labels))
+        return KNormMechanism(sizes, tuple(parts), privacy)
+
+
+@dataclass(frozen=True, eq=False)
+class KNormAccuracy(Accuracy):
+    """Linear answers from one draw: exact second moments, and the widest law of its kind.
+
+    The density e^(-ε‖z‖) is log-concave and symmetric, so every answer's error is too.
+    """
+
+    mechanism: KNormMechanism
+    of_people: FloatArray
+    of_groups: FloatArray
+
+    @cached_property
+    def _scaled(self) -> FloatArray:
+        """Weights of uncorrelated errors of unit variance in every answer."""
+        variances, columns, start = self.mechanism.variances, [], 0
+        columns.append(np.sqrt(variances[0]) * self.of_people[:, None])
+        for part, variance in zip(self.mechanism.parts, variances[1:], strict=True):
+            own = self.of_groups[:, start : start + part.groups]
+            columns.append(np.sqrt(variance) * (own - own.mean(axis=1, keepdims=True)))
+            start += part.groups
+        return np.asarray(np.hstack(columns), dtype=np.float64)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return np.asarray(np.einsum("ij,ij->i", self._scaled, self._scaled))
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        return np.asarray(self._scaled @ self._scaled[chosen].T)
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        mechanism = self.mechanism
+        radius = rng.gamma(mechanism.dimension + 1, size=(count, 1))
+        shadows = [body.shadow(count, rng) for body in mechanism.bodies]
+        epsilon = cast("float", mechanism.privacy.epsilon)
+        groups = shadows[-len(mechanism.parts) :]
+        moved: FloatArray = np.hstack(groups) @ self.of_groups.T
+        if len(shadows) > len(groups):  # the number of people has noise of its own
+            moved += shadows[0] * self.of_people
+        moved *= radius / epsilon
+        return moved
+
+    def multiplier(self, level: float) -> float:
+        return log_concave_multiplier(level)

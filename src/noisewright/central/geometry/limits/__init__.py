@@ -1,0 +1,1 @@
+"""What no pure mechanism goes below: by packings, and by volume."""

@@ -1,0 +1,317 @@
+"""Any noise, then the nearest possible answers: those of one histogram of people.
+
+The measurement is another mechanism's, and so is its privacy. What is answered comes from the
+histogram that fits it best, so that answers agree with each other and with what people can be:
+biased, and nearer where people are few. How near depends on the people, and is simulated at public
+histograms, never at the data. The other mechanism's unbiased answers stay beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from noisewright.central.blocks.mechanism import StoredBlocks
+from noisewright.central.carry.mechanism import StoredCarry
+from noisewright.central.geometry.balls.mechanism import StoredBalls, over_cells
+from noisewright.central.geometry.balls.sketch import SketchMechanism, StoredSketch
+from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
+from noisewright.central.geometry.projection.worst_case import answer_error, fit_error
+from noisewright.central.mechanism import (
+    Counts,
+    Given,
+    Integers,
+    Measurement,
+    Mechanism,
+    StoredMechanism,
+    Table,
+    Values,
+)
+from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
+from noisewright.estimate.accuracy import Accuracy, Indices, Kind
+from noisewright.estimate.fits.projection import AnswerSpace, Possible
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.privacy.promise.spend import Spend
+from noisewright.workload import Identity, Workload, workload
+from noisewright.workload.base import FloatArray
+from noisewright.workload.forms.stored import decode_workload, encode_workload
+from noisewright.workload.questions.measures import COUNT, Measure
+from noisewright.workload.structure import Term, cell_answers, terms
+
+StoredInner = StoredBalls | StoredBlocks | StoredCarry | StoredKNorm | StoredSketch
+Space = Literal["cells", "answers"]
+
+MOST_CELLS = 2**18
+"""Cells up to which a histogram is fitted."""
+
+_DRAWS = 4, 40  # of noise, at each public histogram: at least, at most
+_DRAWN_CELLS = 2**14
+_CLOSE = 0.05  # of the noise's size: nearer than this, a fit is not improved
+_SUPPORT = "support"
+_MOST_ENTRIES = 2**22  # of matrices that the error on the worst data is worked out from
+_WIDE = 4.0  # times the declared people: as many as a histogram may hold where they are protected
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMechanism:
+    """The measurement of `inner`, answered by the possible histogram nearest to it.
+
+    Nearest in the counts of all cells, or in the answers to `workload`. Where `support` names
+    cells, the histogram holds people in these alone.
+    """
+
+    inner: Mechanism
+    workload: Workload
+    sizes: tuple[int, ...]
+    space: Space
+    given: Given
+    support: Integers | None = None
+
+    def __post_init__(self) -> None:
+        if prod(self.sizes) > MOST_CELLS or self.workload.size != prod(self.sizes):
+            raise InvalidParameter(
+                "cells", self.workload.size, f"must be at most {MOST_CELLS} to fit a histogram"
+            )
+        for histogram in self.given.histograms:
+            if histogram.shape != (self.workload.size,):
+                raise InvalidParameter("public", histogram.shape, "must have a share per cell")
+        if self.support is not None:
+            own = self.support
+            ordered = own.ndim == 1 and own.dtype == np.int64 and (np.diff(own) > 0).all()
+            if not ordered or not len(own) or own[0] < 0 or own[-1] >= self.workload.size:
+                raise InvalidParameter("support", own.shape, "must name cells, each once in order")
+            if self.space != "answers":
+                raise InvalidParameter("space", self.space, "must be answers for few cells")
+
+    # --- as measured ----------------------------------------------------------------------------
+
+    @property
+    def privacy(self) -> Privacy:
+        return self.inner.privacy
+
+    @property
+    def spend(self) -> Spend:
+        return self.inner.spend
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return self.inner.tables
+
+    @property
+    def unit_noise(self) -> None:
+        """Answers are biased: bounds on linear strategies are not for them."""
+        return
+
+    @property
+    def agrees(self) -> bool:
+        return True
+
+    def of(self, measure: Measure) -> Self:
+        if measure == COUNT:
+            return self
+        raise OutOfReach("histograms of people tell no sums; plan them by another mechanism")
+
+    def at(self, privacy: Privacy) -> Self:
+        return replace(self, inner=self.inner.at(privacy))
+
+    def measure(self, counts: Counts, source: ByteSource | None = None) -> Measurement:
+        """The noisy values, and the number of people where neighbours make that public."""
+        people = float(counts[self.tables[0]].sum())
+        values = (np.array([people]),) if self._public_total else ()
+        return Measurement(values, (self.inner.measure(counts, source),))
+
+    def fits(self, measurement: Measurement) -> bool:
+        expected = [(1,)] if self._public_total else []
+        if [value.shape for value in measurement.values] != expected:
+            return False
+        return len(measurement.parts) == 1 and self.inner.fits(measurement.parts[0])
+
+    def check_reach(self, asked: Sequence[Term]) -> None:
+        self.inner.check_reach([*self._fitted_to, *asked])
+
+    @property
+    def _public_total(self) -> bool:
+        return self.privacy.neighbours == "replace-one"
+
+    # --- the histogram --------------------------------------------------------------------------
+
+    @property
+    def _sketched(self) -> bool:
+        return isinstance(self.inner, SketchMechanism)
+
+    @cached_property
+    def _fitted_to(self) -> list[Term]:
+        if self.space == "answers":
+            return terms(self.workload, self.sizes)
+        every = tuple(range(len(self.sizes)))
+        return [Term.of_product(1.0, every, [Identity(size) for size in self.sizes])]
+
+    def _possible(self, people: float) -> Possible:
+        if self._public_total:
+            return Possible(max(people, 0.0))
+        return Possible(_WIDE * self.given.people, at_most=True)
+
+    @cached_property
+    def _fit_accuracy(self) -> Accuracy:
+        return self.inner.accuracy(self._fitted_to)
+
+    @cached_property
+    def _noise(self) -> float:
+        """The size of the noise in all that is fitted to."""
+        return float(np.sqrt(self._fit_accuracy.variance.sum()))
+
+    @cached_property
+    def _answer_space(self) -> AnswerSpace:
+        if self.support is None:
+            return AnswerSpace(self.workload)
+        return AnswerSpace(workload(self.workload.dense()[:, self.support]))
+
+    def _fit(self, noisy: FloatArray, people: float) -> FloatArray:
+        """The nearest histogram to every row."""
+        possible = self._possible(people)
+        if self.space == "cells":
+            return possible.nearest(noisy)
+        nearest = self._answer_space.nearest(noisy, possible, _CLOSE * self._noise)[0]
+        if self.support is None:
+            return nearest
+        result = np.zeros((len(noisy), self.workload.size))
+        result[:, self.support] = nearest
+        return result
+
+    def histogram(self, measurement: Measurement) -> FloatArray:
+        """The possible histogram nearest to what was measured."""
+        answers = self.inner.answer(measurement.parts[0], self._fitted_to)
+        people = float(measurement.values[0][0]) if self._public_total else 0.0
+        return np.asarray(self._fit(answers[None], people)[0])
+
+    def answer(self, measurement: Measurement, asked: Sequence[Term]) -> FloatArray:
+        return np.asarray(self._answers(self.histogram(measurement)[None], asked)[0])
+
+    def _answers(self, histograms: FloatArray, asked: Sequence[Term]) -> FloatArray:
+        """The answers of every row of histograms."""
+        return np.concatenate(cell_answers(histograms.T, self.sizes, asked)).T
+
+    # --- how wrong it is ------------------------------------------------------------------------
+
+    def accuracy(self, asked: Sequence[Term]) -> Accuracy:
+        rng = np.random.default_rng(0)  # public simulation: forecasts are reproducible
+        unbiased, errors = self.inner.accuracy(asked), []
+        draws = int(np.clip(_DRAWN_CELLS // self.workload.size, *_DRAWS))
+        for shares in self.given.shares(self.workload.size):
+            people = rng.multinomial(self.given.people, shares).astype(np.float64)
+            exact = self._answers(people[None], self._fitted_to)
+            noise = self._fit_accuracy.draw(draws, rng)
+            fits = self._fit(exact + noise, self.given.people)
+            missed = self._answers(fits - people, asked)
+            errors.append(missed * self._luck(noise, asked, unbiased))
+        return SimulatedAccuracy(tuple(errors), unbiased, lambda: self.worst_rmse(asked))
+
+    def worst_rmse(self, asked: Sequence[Term]) -> float | None:
+        """A root mean square error of these answers that no data of so many people exceed."""
+        cells, queries = self.workload.size, sum(term.queries for term in asked)
+        if cells * max(queries, self.workload.queries) > _MOST_ENTRIES:
+            return None
+        possible = self._possible(self.given.people)
+        fitted = None if self.space == "cells" else self.workload.dense()
+        distance = fit_error(self._fit_accuracy, fitted, possible)
+        if fitted is not None:
+            distance += _CLOSE * self._noise  # where steps end
+        return answer_error(over_cells(self.sizes, asked), fitted, distance, possible)
+
+    def _luck(self, noise: FloatArray, asked: Sequence[Term], unbiased: Accuracy) -> float:
+        """What these draws fall short of the noise's known size: most of a forecast's own error."""
+        if self.space == "cells":
+            noise = self._answers(noise, asked)
+        if self._sketched or noise.shape[1] != len(unbiased.variance):
+            return 1.0  # asked later, or not all of it noise: what was drawn does not tell
+        drawn = float((noise**2).mean())
+        return float(np.sqrt(unbiased.variance.mean() / drawn)) if drawn else 1.0
+
+    def record(self) -> dict[str, Any]:
+        fit: dict[str, Any] = {"space": self.space, "people": self.given.people}
+        if self._sketched:
+            fit["sketch"] = self.workload.queries
+        if self.support is not None:
+            fit["net"] = len(self.support)
+        return {"projection": fit, **self.inner.record()}
+
+    def packed(self, arrays: dict[str, Values]) -> StoredFit:
+        inner = self.inner.packed(arrays)
+        if not isinstance(inner, StoredInner):
+            raise FileFormatError("plans by this noise and a projection cannot be kept")
+        public = []
+        for number, histogram in enumerate(self.given.histograms):
+            public.append(f"public.{number}")
+            arrays[public[-1]] = histogram
+        asked = encode_workload(self.workload, arrays)
+        if self.support is not None:
+            arrays[_SUPPORT] = self.support
+        held = self.support is not None
+        return StoredFit(inner, asked, self.space, self.given.people, public, held)
+
+
+class StoredFit(StoredMechanism, frozen=True, tag="projection"):
+    """What is measured, and what the histogram is fitted to."""
+
+    inner: StoredInner
+    workload: Any
+    space: Space
+    people: int
+    public: list[str]
+    supported: bool = False
+
+    def unpacked(
+        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+    ) -> FittedMechanism:
+        """The mechanism under this budget."""
+        inner = self.inner.unpacked(arrays, privacy, sizes)
+        given = Given(self.people, tuple(arrays[name] for name in self.public))
+        asked = decode_workload(self.workload, arrays)
+        support = arrays[_SUPPORT] if self.supported else None
+        return FittedMechanism(inner, asked, sizes, self.space, given, support)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedAccuracy(Accuracy):
+    """Errors found by simulation at public histograms: those at the worst of these.
+
+    `errors` has a row for every draw of noise and a column for every answer. Intervals are those of
+    the unbiased answers, which hold whatever the data.
+    """
+
+    errors: tuple[FloatArray, ...]
+    unbiased: Accuracy
+    bound: Callable[[], float | None]
+    kind: Kind = field(default="simulated", init=False)
+
+    @cached_property
+    def worst_rmse(self) -> float | None:
+        return self.bound()
+
+    @cached_property
+    def _worst(self) -> FloatArray:
+        return max(self.errors, key=lambda own: float((own**2).mean()))
+
+    @cached_property
+    def bias(self) -> FloatArray | None:
+        return np.asarray(np.abs(self._worst.mean(axis=0)))
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        return np.asarray(self._worst.var(axis=0))
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        centred = self._worst - self._worst.mean(axis=0)
+        return np.asarray(centred.T @ centred[:, chosen] / len(centred))
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        return np.asarray(self._worst[rng.integers(0, len(self._worst), count)])
+
+    def multiplier(self, level: float) -> float:
+        return self.unbiased.multiplier(level)

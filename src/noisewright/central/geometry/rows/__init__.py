@@ -1,0 +1,1 @@
+"""Measurements of rows of numbers, without cells."""

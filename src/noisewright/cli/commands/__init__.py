@@ -1,0 +1,1 @@
+"""Commands, imported only when they are called."""

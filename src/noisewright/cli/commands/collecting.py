@@ -1,0 +1,322 @@
+"""Commands without a curator: `client` (what devices run), `randomize` and `estimate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noisewright.cli.shared.options import (
+    FILE,
+    check_output,
+    check_recorded,
+    client_format,
+    json_option,
+    local_plan,
+    non_negative_option,
+    plan_argument,
+)
+from noisewright.cli.shared.output import SHOWN, print_answers, print_json, print_table, progress
+from noisewright.cli.shared.sources import opened, table_argument
+
+if TYPE_CHECKING:
+    from noisewright.local.reports.aggregate import Aggregate
+    from noisewright.planning.local.plan import LocalPlan
+    from noisewright.planning.local.population import Margins
+    from noisewright.planning.release import Release
+
+
+@click.command()
+@plan_argument
+@click.option("--specification", is_flag=True, help="Print all that a client needs, as JSON.")
+@json_option
+def client(plan_file: str, specification: bool, as_json: bool) -> None:
+    """Recompute from PLAN's own chances what every report spends, and export its client.
+
+    The specification holds nothing private. A browser, a phone or an auditor can run it, and
+    recompute ε, without trusting the library that wrote it:
+
+    \b
+      noisewright client survey.plan --specification > client.json
+
+    docs/reference/randomizer.md says how it is read, and clients/javascript runs it.
+    """
+    from noisewright.local.reports.format import exported
+
+    form = client_format(plan_file)
+    document = exported(form)
+    if specification:
+        print_json(document)
+        return
+    about = {name: value for name, value in document.items() if name != "specification"}
+    about["report_bytes"] = form.length
+    about["nodes"] = [node["op"] for node in document["specification"]["nodes"]]
+    if as_json:
+        print_json(about)
+        return
+    spent = "exactly" if document["exact"] else "at most"
+    promise = f"ε = {document['epsilon']!r}, δ = {document['delta']:g}"
+    languages = "this library only" if document["continuous_noise"] else "any language"
+    rows = [
+        (f"every report spends {spent}", promise),
+        ("values", document["cells"]),
+        ("one report", f"{about['report_bytes']:,} bytes"),
+        ("primitives", ", ".join(sorted(set(about["nodes"])))),
+        ("runs in", languages),
+        ("digest", document["digest"]),
+    ]
+    print_table("Client", ["", ""], rows)
+
+
+@click.command()
+@plan_argument
+@table_argument()
+@click.option(
+    "-o", "--output", type=FILE, required=True,
+    help="Reports: Parquet, or hexadecimal text in CSV by suffix.",
+)  # fmt: skip
+@json_option
+def randomize(plan_file: str, tables: tuple[str, ...], output: str, as_json: bool) -> None:
+    """Write one report per row of TABLE, as each person's own device would.
+
+    TABLE is a CSV or Parquet file, several of them, a folder, or - for standard input.
+
+    Every run draws fresh randomness from the operating system. Reports are private one by one, but
+    they are in the order of the rows: keep them apart from the table. Where the plan knows no
+    schema, the table's column `cell` holds cells by number.
+    """
+    from noisewright.files import check_table
+
+    check_output(output, plan_file, *tables)
+    check_table(output)
+    plan = local_plan(plan_file)
+    with progress("randomising"), opened(tables) as table:
+        count = plan.randomize_table(table, output)
+    if as_json:
+        about = {"plan": plan.format.name, "mechanism": plan.mechanism, "epsilon": plan.epsilon}
+        length = plan.format.length
+        print_json({"reports": count, **about, "report_bytes": length, "output": output})
+        return
+    rows = [
+        ("reports", f"{count:,}"),
+        ("privacy of every report", plan.privacy.text()),
+        ("mechanism", plan.mechanism),
+        ("plan", plan.format.name),
+        ("written to", output),
+    ]
+    print_table("Reports", ["", ""], rows)
+
+
+@click.command()
+@plan_argument
+@click.argument("reports", nargs=-1, required=True, type=FILE)
+@click.option(
+    "-o", "--output", type=FILE,
+    help="Answers: CSV, Parquet or .nwr by suffix. What they rest on goes beside it in .meta.json.",
+)  # fmt: skip
+@click.option(
+    "--aggregate", type=FILE,
+    help="Write the merged statistics here (.agg); such files can be given as REPORTS again.",
+)  # fmt: skip
+@click.option(
+    "--distribution", type=FILE,
+    help="Write the share of people in every cell here (CSV): none negative, summing to one.",
+)  # fmt: skip
+@click.option("--report", "page", type=FILE, help="Write a page about the estimates here (.html).")
+@non_negative_option("Answers of the best fitting table of people.")
+@click.option("--shrink", is_flag=True, help="Biased answers with the least worst error.")
+@click.option("--population", is_flag=True, help="Errors for the population people come from.")
+@click.option("--worst-case", is_flag=True, help="Errors on the worst data, not the estimated.")
+@click.option(
+    "--robust", multiple=True,
+    help="Against poisoned reports: median:20 (medians over 20 groups), cap:6 (set aside reports "
+    "more than 6 standard deviations out); may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--liars", type=float, default=0.0,
+    help="Answers and intervals that hold even if this share of the reports was sent to deceive.",
+)  # fmt: skip
+@click.option(
+    "--margins", type=FILE,
+    help="Weight answers to a population: CSV with columns of attributes, and how many `people` it "
+    "has of each combination.",
+)  # fmt: skip
+@click.option(
+    "--different-people", is_flag=True,
+    help="Add up rounds of a campaign although the same people may be in several of them.",
+)  # fmt: skip
+@json_option
+def estimate(
+    plan_file: str,
+    reports: tuple[str, ...],
+    output: str | None,
+    aggregate: str | None,
+    distribution: str | None,
+    page: str | None,
+    non_negative: bool,
+    shrink: bool,
+    population: bool,
+    worst_case: bool,
+    robust: tuple[str, ...],
+    liars: float,
+    margins: str | None,
+    different_people: bool,
+    as_json: bool,
+) -> None:
+    """Estimate the answers of PLAN from REPORTS (Parquet, CSV or .agg files).
+
+    Reports that are malformed, impossible or of another plan are counted and set aside. A warning
+    says where the others fit no table of people at all: some were not sent by honest devices.
+
+    \b
+    Examples:
+      noisewright estimate people.nw reports.parquet -o answers.csv --report answers.html
+      noisewright estimate people.nw monday.agg tuesday.agg --non-negative
+    """
+    from noisewright.files import check_table
+    from noisewright.report import report
+
+    if distribution is not None:
+        check_table(distribution, "distribution")
+    if output is not None:
+        check_recorded(output, plan_file, *reports)
+    for path in (aggregate, distribution, page):
+        if path is not None:
+            check_output(path, plan_file, *reports)
+    plan = local_plan(plan_file)
+    groups, cap = _robust(robust)
+    with progress("adding up reports"):
+        merged = _merged(plan, reports, groups, cap, different_people)
+        release = plan.estimate(
+            merged,
+            errors="worst" if worst_case else "plug-in",
+            population=population,
+            non_negative=non_negative,
+            shrink=shrink,
+            liars=liars,
+            margins=None if margins is None else _margins(plan, margins),
+        )
+    _warn(release)
+    if aggregate is not None:
+        merged.save(aggregate)
+    if distribution is not None:
+        _write_shares(plan, merged, distribution)
+    if output is not None:
+        release.write(output)
+    if page is not None:
+        report(release, page)
+    if as_json:
+        lower, upper = release.intervals.each
+        figures = {"answers": release.answers, "std_error": release.std}
+        ends = {"lower": lower, "upper": upper}
+        written = {"output": output, **({} if page is None else {"report": page})}
+        print_json({**release.metadata, **figures, **ends, **written})
+    else:
+        _show(release, output, page)
+
+
+def _robust(options: tuple[str, ...]) -> tuple[int, float | None]:
+    """`median:20` and `cap:6` as the groups and the cap of an aggregate."""
+    from noisewright.errors import InvalidParameter
+
+    groups, cap = 1, None
+    for option in options:
+        name, _, number = option.partition(":")
+        try:
+            if name == "median":
+                groups = int(number)
+            elif name == "cap":
+                cap = float(number)
+            else:
+                raise ValueError
+        except ValueError:
+            raise InvalidParameter(
+                "robust", option, "must be median:GROUPS or cap:DEVIATIONS", "try median:20"
+            ) from None
+    return groups, cap
+
+
+def _warn(release: Release) -> None:
+    """Say on standard error where reports fit no honest people."""
+    fit = release.metadata["fit"]
+    if fit["status"] == "alarm":
+        least = fit["least_liars"]
+        number = f"; at least {least:,} of them were not sent by honest devices" if least else ""
+        cover = (
+            f"limits allow for {release.metadata['liars']:.1%} of liars"
+            if release.metadata["liars"]
+            else "answers may be poisoned, and intervals do not cover that; see --liars"
+        )
+        click.echo(
+            "warning: these reports do not fit any table of honest people (so bad a fit has "
+            f"chance {fit['p_value']:.1g} at most){number}: {cover}",
+            err=True,
+        )
+
+
+def _margins(plan: LocalPlan, path: str) -> Margins:
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.local.population import Margins
+
+    if plan.domain is None:
+        raise InvalidParameter("margins", path, "need a plan with a schema", "plan with --schema")
+    return Margins.read(path, plan.domain)
+
+
+def _merged(
+    plan: LocalPlan,
+    paths: tuple[str, ...],
+    groups: int,
+    cap: float | None,
+    different_people: bool,
+) -> Aggregate:
+    from noisewright.errors import InvalidParameter
+    from noisewright.local.reports.aggregate import Aggregate
+
+    parts = []
+    for path in paths:
+        if not path.endswith(".agg"):
+            parts.append(plan.aggregate(path, groups=groups, cap=cap))
+        elif Path(path).is_file():
+            parts.append(Aggregate.from_bytes(Path(path).read_bytes(), plan.format))
+        else:
+            raise InvalidParameter("reports", path, "is not a file", "check the path")
+    total, *others = parts
+    for part in others:
+        total = total.merge(part, different_people=different_people)
+    return total
+
+
+def _write_shares(plan: LocalPlan, merged: Aggregate, path: str) -> None:
+    import pyarrow as pa
+
+    from noisewright.files import write_table
+
+    shares = {"cell": plan.cell_labels(), "share": plan.distribution(merged)}
+    write_table(path, pa.table(shares))
+
+
+def _fit_text(fit: dict[str, Any]) -> str:
+    if fit["status"] == "unknown":
+        return "not tested: too few reports, or too many cells"
+    honest = f"(p = {fit['p_value']:.2g}, alarm in {fit['level']:.1%} of honest cases)"
+    return ("fit no honest people " if fit["status"] == "alarm" else "fit ") + honest
+
+
+def _show(release: Release, output: str | None, page: str | None) -> None:
+    aside = {reason: n for reason, n in release.metadata["set_aside"].items() if n}
+    reasons = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in aside.items())
+    rows = [
+        ("reports that count", f"{release.metadata['people']:,}"),
+        ("set aside", reasons or "none"),
+        ("mechanism", release.metadata["mechanism"]),
+        ("standard errors", release.metadata["standard_errors"]),
+        ("fit of the reports", _fit_text(release.metadata["fit"])),
+    ]
+    print_table("Estimates", ["", ""], rows)
+    more = len(release) - SHOWN
+    caption = f"{more:,} more answers" if more > 0 else ""
+    where = f"written to {output}" if output else "use -o to write them"
+    where += f"; report: {page}" if page else ""
+    print_answers("Answers, in people", release, "; ".join(t for t in (caption, where) if t))

@@ -1,0 +1,214 @@
+"""`noisewright compare`: every mechanism that applies, as a table, JSON or a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isclose
+from typing import TYPE_CHECKING
+
+import click
+
+from noisewright.cli.shared.options import (
+    FILE,
+    Question,
+    composition_option,
+    json_option,
+    question_options,
+    typed,
+)
+from noisewright.cli.shared.output import (
+    bound_note,
+    print_bounds,
+    print_json,
+    print_table,
+    progress,
+)
+from noisewright.errors import refuse_given
+
+_GRIDS = 0.01  # by how much noise of one law and budget differs between grids
+_WIDEST = "to any: the error over the bound for any mechanism whatever"
+
+if TYPE_CHECKING:
+    from noisewright.local.choose.cost import LocalComparison
+    from noisewright.planning.central.choice.comparing import Comparison
+    from noisewright.planning.central.choice.problems import Composition
+
+
+@click.command()
+@question_options
+@click.option(
+    "--effort", type=click.Choice(["low", "normal", "high"]),
+    help="Local: how hard to look for a better strategy (normal unless told).",
+)  # fmt: skip
+@click.option(
+    "--people", type=int,
+    help="How many there are, if public: adds mechanisms whose error depends on it (simulated).",
+)  # fmt: skip
+@composition_option
+@click.option("--alpha", type=float, help="Local: variance per query aimed at (0.01 unless told).")
+@click.option("--chart", type=FILE, help="Draw it (.html, .svg or .png).")
+@json_option
+def compare(
+    question: Question,
+    effort: str | None,
+    people: int | None,
+    composition: Composition | None,
+    alpha: float | None,
+    chart: str | None,
+    as_json: bool,
+) -> None:
+    """Compare all mechanisms for WORKLOAD (such as prefix:64), or for questions in YAML.
+
+    Each is set against the highest lower bound known; a note says what that is a bound for.
+
+    \b
+    Examples:
+      noisewright compare prefix:64 --epsilon 1 --delta 1e-9
+      noisewright compare marginals:2^8:3 --epsilon 1 --json
+      noisewright compare marginals:2^6:2 --epsilon 1 --neighbours replace-one --people 500
+      noisewright compare prefix:64 --model local --epsilon 1
+    """
+    from noisewright.local.choose.cost import ALPHA
+    from noisewright.report.pages.comparison import check_chart
+
+    if chart is not None:
+        check_chart(chart)
+    if question.model == "local":
+        refuse_given(
+            typed("people", "error", "composition"),
+            "is for the central model",
+            "say --alpha, or plan",
+        )
+        _compare_local(question, effort, ALPHA if alpha is None else alpha, chart, as_json)
+    else:
+        refuse_given(typed("effort", "alpha"), "is for the local model", "add --model local")
+        _compare_central(question, people, composition or "one", chart, as_json)
+
+
+def _compare_central(
+    question: Question,
+    people: int | None,
+    composition: Composition,
+    chart: str | None,
+    as_json: bool,
+) -> None:
+    """Every central mechanism with its errors, against the lower bound."""
+    from noisewright import api
+    from noisewright.report.pages.comparison import draw_comparison
+
+    privacy, queries = question.privacy, question.queries
+    with progress("comparing"):
+        rows = api.compare(
+            queries,
+            privacy,
+            error=question.exponent,
+            domain=question.domain,
+            people=people,
+            composition=composition,
+        )
+    planned = [row for row in rows if row.refusal is None]
+    first = planned[0]
+    if chart is not None:
+        # The bound is on the error compared: nothing else may be drawn beside it.
+        # A bound for linear strategies is one for their noise: others have no ratio to this one.
+        values = [
+            (r.mechanism, r.achieved, r.ratio if _same(r.lower_bound, first.lower_bound) else None)
+            for r in planned
+            if r.achieved is not None
+        ]
+        title, axis = f"Error at {privacy.text()}", f"error ({question.error}), people"
+        draw_comparison(values, first.lower_bound, first.bound_class, title, axis, chart)
+    if as_json:
+        print_json([row.to_dict() for row in planned])
+        return
+    columns = ("mechanism", "rmse", "max", "errors", "lower_bound", "ratio", "widest_ratio")
+    bound, widest = f"bound ({question.error})", "to any"
+    print_table(
+        f"Expected error in people, {privacy.text()}",
+        ["mechanism", "rmse", "largest", "errors", bound, "ratio", widest],
+        [[_rounded(getattr(row, name)) for name in columns] for row in planned],
+        caption="\n".join(filter(None, [_WIDEST if first.bounds else "", _refusals(rows)])),
+    )
+    for sentence in [] if first.limits is None else first.limits.sentences(people):
+        click.echo(sentence)
+    if (certain := _worst_cases(planned)) is not None:
+        click.echo(certain)
+    known = first.limits is not None and first.limits.any_bound(people)
+    if first.bounds or first.lower_bound is not None or not known:
+        print_bounds(f"The least error ({question.error}) against its bounds", first)
+
+
+def _same(bound: float | None, other: float | None) -> bool:
+    """Whether two bounds are one, but for what coarser grids change."""
+    return bound is not None and other is not None and isclose(bound, other, rel_tol=_GRIDS)
+
+
+def _worst_cases(rows: Sequence[Comparison]) -> str | None:
+    """Errors that no data exceed, of those mechanisms whose forecasts are for some data alone."""
+    known = [f"{r.mechanism} {r.worst_rmse:.4g}" for r in rows if r.worst_rmse is not None]
+    return f"Root mean square errors that no data exceed: {', '.join(known)}." if known else None
+
+
+def _rounded(value: str | float | None) -> str | float:
+    if value is None:
+        return "unknown"
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _refusals(rows: Sequence[Comparison | LocalComparison]) -> str:
+    """Why mechanisms do not apply, those of one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.refusal is not None:
+            reasons.setdefault(row.refusal, []).append(row.mechanism)
+    return "\n".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+
+
+def _compare_local(
+    question: Question, effort: str | None, alpha: float, chart: str | None, as_json: bool
+) -> None:
+    """Every local mechanism with the people it needs, against the lower bound."""
+    from noisewright import api
+    from noisewright.local.bounds.trace import best_bound
+    from noisewright.local.choose.candidates import narrowed
+    from noisewright.local.choose.options import Local
+    from noisewright.report.pages.comparison import draw_comparison
+    from noisewright.solution import BoundClass
+
+    queries, privacy, domain = question.queries, question.privacy, question.domain
+    with progress("comparing"):
+        own = Local(alpha=alpha) if effort is None else Local(alpha=alpha, effort=effort)
+        rows = api.compare(queries, privacy, model="local", domain=domain, local=own)
+        best = best_bound(narrowed(queries), rows[0].epsilon)
+    bound_class = BoundClass.UNBIASED if best else None
+    floor = best.sample_complexity(alpha) if best else 0.0
+    # A bound is for ε alone: it says nothing of mechanisms that also take a δ.
+    planned = [
+        (row, people, people / floor if floor and row.bound_class is not None else None)
+        for row in rows
+        if (people := row.sample_complexity) is not None
+    ]
+    if chart is not None and planned:
+        title = f"People needed for a variance of {alpha:g} at ε = {privacy.epsilon:g}"
+        values = [(row.mechanism, people, ratio) for row, people, ratio in planned]
+        draw_comparison(values, floor or None, bound_class, title, "people", chart)
+    if as_json:
+        print_json([row.to_dict() for row, _, _ in planned])
+        return
+    unknown = "unknown", "unknown"
+    print_table(
+        f"People needed for a variance of {alpha:g} per query, ε = {privacy.epsilon:g}",
+        ["mechanism", "people", "lower bound", "ratio", "seconds"],
+        [
+            (
+                row.mechanism,
+                f"{people:,.1f}",
+                *(unknown if ratio is None else (f"{floor:,.1f}", f"{ratio:.4f}")),
+                round(row.seconds, 3),
+            )
+            for row, people, ratio in planned
+        ],
+        caption="\n".join(
+            filter(None, [bound_note(bound_class if floor else None), _refusals(rows)])
+        ),
+    )

@@ -1,0 +1,239 @@
+"""`noisewright plan --model local`: plan, and say what it will take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from noisewright.cli.shared.options import FILE, Option, Question, gathered, typed
+from noisewright.cli.shared.output import (
+    SHOWN,
+    bound_note,
+    draw,
+    print_errors,
+    print_json,
+    print_table,
+    progress,
+)
+from noisewright.errors import InvalidParameter, refuse_given
+
+if TYPE_CHECKING:
+    from noisewright.local.choose.options import Local
+    from noisewright.local.mechanism import Progress
+    from noisewright.planning.local.plan import LocalPlan
+    from noisewright.workload.base import FloatArray
+
+PROOFS = {
+    "trace": "the trace of the information",
+    "prior": "the trace, at the worst prior found",
+    "order": "kernels that fall with distance",
+    "tables": "kernels over tables",
+    "sets": "multipliers for sets of every size",
+    "cuts": "products of neighbouring whole numbers",
+    "triples": "distances of any three cells in sets of every size",
+}
+"""What proves a local bound, in words."""
+
+_STAGES = {"proof": "proving", "first plan": "a first plan"}
+
+
+@dataclass(frozen=True)
+class LocalFlags:
+    """What is asked of a plan without a curator alone, as it stands on the line."""
+
+    alpha: float | None
+    max_error: float | None
+    beta: float | None
+    effort: str | None
+    time_limit: float | None
+    seed: int | None
+    target_ratio: float | None
+    checkpoint: str | None
+    objective: str | None
+    prior: str | None
+    norm: float | None
+
+    def options(self, people: int | None) -> Local:
+        """The same, checked, as Python takes it."""
+        from noisewright.local.choose.options import Local
+
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if self.prior is not None:
+            given["prior"] = _numbers(self.prior)
+        return Local.of({**given, "people": people})
+
+
+LOCAL = tuple(each.name for each in fields(LocalFlags))
+"""Names of the parameters that are for this model alone."""
+
+_OPTIONS: tuple[Option, ...] = (
+    click.option("--alpha", type=float, help="Local: people needed for this variance per query."),
+    click.option("--max-error", type=float, help="Local: fewest people for this largest error."),
+    click.option(
+        "--beta", type=float, help="Local: chance that --max-error fails (0.05 unless told)."
+    ),
+    click.option(
+        "--effort", type=click.Choice(["low", "normal", "high"]),
+        help="Local: how hard to look for a better strategy and a better proof (normal unless"
+        " told).",
+    ),
+    click.option("--time-limit", type=float, help="Local: seconds, then the best so far."),
+    click.option("--seed", type=int, help="Local: seed of the search, which is public."),
+    click.option("--target-ratio", type=float, help="Local: stop this close to the lower bound."),
+    click.option(
+        "--checkpoint", type=FILE,
+        help="Local: keep the state of the search here, and go on from it after an interruption.",
+    ),
+    click.option(
+        "--objective", type=click.Choice(["worst", "average"]),
+        help="Local: the error to make small, over people (worst unless told).",
+    ),
+    click.option(
+        "--prior", type=click.Path(exists=True, dir_okay=False),
+        help="Local: make the mean error small under these shares of people, one number per cell.",
+    ),
+    click.option(
+        "--norm", type=float,
+        help="Local: with --objective average, the exponent of the mean over queries (inf: the"
+        " worst).",
+    ),
+)  # fmt: skip
+local_options = gathered("local", LocalFlags, _OPTIONS)
+
+
+def plan_local(
+    question: Question,
+    mechanism: str,
+    strategy: str | None,
+    options: Local,
+    explain: bool,
+    output: str | None,
+    page: str | None,
+    as_json: bool,
+) -> None:
+    """Plan, and say what it will take: people for an error, or errors for people."""
+    from noisewright import api
+    from noisewright.workload.forms.matrix_files import read_matrix
+
+    limit = options.time_limit
+    given = question.neighbours == "add-remove" and typed("neighbours")
+    refuse_given(given or {}, "needs a curator: nobody is absent from a report")
+    with progress("planning") as advance:
+
+        def tell(state: Progress) -> None:
+            ratio = f"{state.ratio:.3f} × the bound" if state.ratio < 1e3 else "no bound"
+            share = state.seconds / (limit or 10.0)
+            doing = _STAGES.get(state.stage, f"optimising ({state.stage})")
+            advance(min(share, 0.99), f"{doing}: {ratio}")
+
+        plan: LocalPlan = api.plan(
+            question.queries,
+            replace(question, neighbours="replace-one").privacy,
+            model="local",
+            error=question.exponent,
+            mechanism=mechanism,
+            strategy=None if strategy is None else read_matrix(strategy),
+            domain=question.domain,
+            local=replace(options, progress=tell),
+        )
+    if output is not None:
+        plan.save(output)
+    draw(plan, page)
+    document = plan.summary()
+    chosen = mechanism == "auto" and strategy is None
+    why = _why_local(plan, document) if chosen else "it was asked for"
+    if as_json:
+        print_json(document | ({"why": why} if explain else {}))
+        return
+    _show_local(plan, document, output)
+    if explain:
+        click.echo(f"Why {plan.mechanism}: {why}\n")
+    if plan.people is not None:
+        _show_forecast(plan, plan.people)
+
+
+def _why_local(plan: LocalPlan, document: dict[str, Any]) -> str:
+    """Why the plan is by its mechanism, in a sentence."""
+    why = f"the fewest people of {len(plan.runners_up) + 1} mechanisms planned"
+    if plan.runners_up:
+        name = "sample_complexity" if plan.goal is None else "people_for_max_error"
+        second = min(plan.runners_up, key=lambda row: row[name])
+        times = second[name] / document[name]
+        why += f"; {second['mechanism']} would need {times:.3f} times as many"
+    return why
+
+
+def _show_local(plan: LocalPlan, document: dict[str, Any], output: str | None) -> None:
+    from noisewright.planning.local.forecast import CUT_SHORT
+
+    ratio, bound = document["certified_ratio"], document["certified_lower_bound"]
+    against = f"{ratio:.4f} × the bound ({bound:,.4g} people)" if ratio else "no bound known"
+    rows = [
+        ("queries", f"{document['queries']:,}"),
+        ("privacy of every report", plan.privacy.text()),
+        ("mechanism", plan.mechanism),
+        ("one report", f"{document['report_bytes']:,} bytes"),
+        ("people for a variance of 0.01 per query", f"{document['sample_complexity']:,.0f}"),
+        ("certified", against),
+    ]
+    bound_class = plan.comparison.bound_class if ratio else None
+    if bound_class is not None:
+        rows.append(("bound for", str(bound_class)))
+        rows.append(("bound by", PROOFS.get(document["certificate"], document["certificate"])))
+    if "people_needed" in document:
+        needed = f"{document['people_needed']:,}"
+        rows.append((f"people for a variance of {document['alpha']:g}", needed))
+    if plan.goal is not None:
+        within = f"people for every answer within ± {plan.goal.error:g}"
+        rows.append((within, f"{document['people_for_max_error']:,}"))
+        rows.append(("but with probability", f"{plan.goal.beta:g}"))
+        hard = plan.hard_instance
+        if hard is not None:
+            rows.append((f"{hard.bound_class} needs, biased or not", f"{hard.people:,}"))
+        rows.append(("largest bias, included", f"{document['largest_bias']:g}"))
+    if document.get("shuffled"):
+        shuffled = document["shuffled"]
+        text = f"ε = {shuffled['epsilon']:.4g}, δ = {shuffled['delta']:g} (beside ε, not instead)"
+        rows.append(("reports together, once shuffled", text))
+    if plan.cut_short:
+        rows.append(("the search was", CUT_SHORT))
+    if output is not None:
+        rows.append(("written to", output))
+    print_table("Plan without a curator", ["", ""], rows, bound_note(bound_class))
+    name = "sample_complexity" if plan.goal is None else "people_for_max_error"
+    others = [(r["mechanism"], f"{r[name]:,.0f}") for r in plan.runners_up]
+    if others:
+        print_table("What others would need", ["mechanism", "people"], others)
+
+
+def _show_forecast(plan: LocalPlan, people: int) -> None:
+    """Expected errors: table by table where there are several, else query by query."""
+    forecast = plan.forecast(people)
+    title = f"Expected error from {people:,} people, in people"
+    caption = f"root mean square {forecast.rmse:,.1f}; on the worst data {forecast.worst_rmse:,.1f}"
+    tables = plan.table_errors(people)
+    if len(tables) > 1:
+        print_errors(title, tables, caption)
+        return
+    shown = zip(islice(plan.each_label(), SHOWN), forecast.std, forecast.halfwidth, strict=False)
+    rows = [(label, f"{std:,.1f}", f"{half:,.1f}") for label, std, half in shown]
+    more = len(forecast.std) - len(rows)
+    caption += f"; {more:,} more queries" if more else ""
+    print_table(title, ["query", "standard error", "95 % within ±"], rows, caption)
+
+
+def _numbers(path: str) -> FloatArray:
+    """The numbers of a text file, separated by commas, blanks or lines."""
+    import numpy as np
+
+    try:
+        words = Path(path).read_text(encoding="utf-8").replace(",", " ").split()
+        return np.array([float(word) for word in words])
+    except ValueError:  # not text, or not numbers
+        raise InvalidParameter(
+            "prior", path, "must be text that holds a number per cell", "write one to a line"
+        ) from None

@@ -1,0 +1,280 @@
+"""Options that several commands share, each said once, and what they stand for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+if TYPE_CHECKING:
+    from noisewright.domain import Domain, Unit
+    from noisewright.local.reports.format import ReportFormat
+    from noisewright.planning.central.plan import CentralPlan
+    from noisewright.planning.found.open_values import OpenPlan
+    from noisewright.planning.local.plan import LocalPlan
+    from noisewright.planning.rows.plan import RowsPlanned
+    from noisewright.privacy.promise.budget import Neighbours, Privacy
+    from noisewright.workload import Workload
+
+Command = Callable[..., None]
+Option = Callable[[Command], Command]
+
+
+class FileName(click.Path):
+    """The name of a file; not the next option, taken where a name was left out."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and value.startswith("--"):
+            self.fail(f"{value!r} is no name of a file; write ./{value} if it is", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = FileName(dir_okay=False)
+
+plan_argument: Option = click.argument("plan_file", metavar="PLAN", type=FILE)
+json_option: Option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON on standard output."
+)
+neighbours_option: Option = click.option(
+    "--neighbours",
+    type=click.Choice(["add-remove", "replace-one"]),
+    default="add-remove",
+    show_default=True,
+    help="What one person can change.",
+)
+
+
+composition_option: Option = click.option(
+    "--composition",
+    type=click.Choice(["one", "many"]),
+    help="With ε and δ: is this one release (one), or one of many that add up in ρ (many)? Many "
+    "takes Gaussian noise, which costs less there; one takes whichever noise errs less.",
+)
+
+
+def non_negative_option(text: str) -> Option:
+    """`--non-negative`, which means something else before and after a curator."""
+    return click.option("--non-negative", "--nonnegative", "non_negative", is_flag=True, help=text)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent."""
+
+    epsilon: float | None
+    delta: float | None
+    rho: float | None
+    neighbours: Neighbours
+
+    @property
+    def privacy(self) -> Privacy:
+        """The budget as a promise, checked."""
+        from noisewright.privacy.promise.budget import Privacy
+
+        return Privacy(self.epsilon, self.delta, self.rho, self.neighbours)
+
+
+@dataclass(frozen=True)
+class Question(Budget):
+    """What is asked, under which budget, for which error, in which model."""
+
+    workload: str | None
+    spec: str | None
+    schema: str | None
+    error: str
+    model: Literal["central", "local"]
+    unit: str | None
+    rows: int | None
+
+    @functools.cached_property
+    def domain(self) -> Domain | None:
+        """The domain that the schema declares, where one is given; options say whose rows count."""
+        from noisewright.domain import Domain
+        from noisewright.errors import InvalidParameter
+
+        declared = None if self.schema is None else Domain.from_yaml(self.schema)
+        if self.unit is None and self.rows is None:
+            return declared
+        if declared is None:
+            name = "rows" if self.unit is None else "unit"
+            rule, remedy = "goes with a schema", "add --schema FILE"
+            raise InvalidParameter(name, getattr(self, name), rule, remedy)
+        if self.unit is None and declared.unit is None:
+            rule, remedy = "needs the column that names people", "add --unit COLUMN"
+            raise InvalidParameter("rows", self.rows, rule, remedy)
+        return replace(declared, unit=self.unit_over(declared.unit))
+
+    def unit_over(self, declared: object) -> Unit | None:
+        """The unit of a schema, with what options say of it."""
+        from noisewright.domain import Unit
+        from noisewright.domain.unit import read_unit
+
+        own = read_unit(declared)
+        if own is None or (self.unit is not None and self.unit != own.column):
+            own = None if self.unit is None else Unit(self.unit)
+        return own if own is None or self.rows is None else replace(own, rows=self.rows)
+
+    @functools.cached_property
+    def queries(self) -> Workload:
+        """A workload in text, or questions over a schema."""
+        from noisewright.errors import InvalidParameter
+        from noisewright.workload import Workload, workload
+
+        if self.workload is not None and self.spec is None:
+            return workload(named_workload(self.workload))
+        if self.spec is None or self.workload is not None:
+            rule, remedy = "must be given, or else --queries", "give exactly one of the two"
+            raise InvalidParameter("workload", self.workload, rule, remedy)
+        if self.domain is None:
+            raise InvalidParameter(
+                "schema", None, "must be given with --queries", "add --schema FILE"
+            )
+        return Workload.from_spec(self.spec, self.domain)
+
+    @property
+    def exponent(self) -> str | float:
+        """The error as a number where it is one, by its name otherwise."""
+        try:
+            return float(self.error)
+        except ValueError:
+            return self.error
+
+
+def typed(*parameters: str) -> dict[str, object]:
+    """Those of these parameters of the command at hand that its line gives, by their options."""
+    context = click.get_current_context()
+    line = click.core.ParameterSource.COMMANDLINE
+    return {
+        _spelled(each): context.params[each.name]
+        for each in context.command.params
+        if each.name in parameters and context.get_parameter_source(each.name) is line
+    }
+
+
+def _spelled(parameter: click.Parameter) -> str:
+    """The name of an option in errors: that of Python where they agree."""
+    return max(parameter.opts, key=len).lstrip("-").replace("-", "_")
+
+
+def named_workload(text: str) -> str | Path:
+    """A workload in text, or the file of a matrix by its ending."""
+    from noisewright.workload.forms.matrix_files import is_matrix_file
+
+    return Path(text) if is_matrix_file(text) else text
+
+
+def gathered(name: str, kind: type[Any], options: Sequence[Option]) -> Option:
+    """Options that a command receives together, as one argument of that name and kind."""
+    names = [field.name for field in fields(kind) if field.init]
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def called(**given: object) -> None:
+            together = kind(**{field: given.pop(field) for field in names})
+            command(**{name: together}, **given)
+
+        decorated: Command = called
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+_BUDGET: tuple[Option, ...] = (
+    click.option("--epsilon", type=float, help="Privacy budget ε."),
+    click.option("--delta", type=float, help="Probability δ for approximate privacy (try 1e-9)."),
+    click.option("--rho", type=float, help="Budget ρ of zero-concentrated privacy, instead of ε."),
+    neighbours_option,
+)
+_QUESTION: tuple[Option, ...] = (
+    click.argument("workload", required=False),
+    click.option("--queries", "spec", type=FILE, help="Questions in YAML."),
+    click.option("--schema", type=FILE, help="The table's schema in YAML."),
+    *_BUDGET,
+    click.option("--error", default="rmse", show_default=True, help="rmse, max or a number >= 2."),
+    click.option(
+        "--model",
+        type=click.Choice(["central", "local"]),
+        default="central",
+        show_default=True,
+        help="Who adds the noise: a trusted curator, or every person.",
+    ),
+    click.option("--unit", help="The column that names people, where one has several rows."),
+    click.option("--rows", type=int, help="How many rows of one person count (with a unit)."),
+)
+budget_options = gathered("budget", Budget, _BUDGET)
+question_options = gathered("question", Question, _QUESTION)
+
+
+def check_output(output: str, *inputs: str) -> None:
+    """Refuse, before any work is done, an output that cannot be written or is an input."""
+    from noisewright.files import check_apart, check_writable
+
+    check_apart(output, *inputs)
+    check_writable(output)
+
+
+def check_recorded(output: str, *inputs: str) -> int:
+    """Refuse, before any budget is spent, answers whose record could not be kept beside them.
+
+    Returns how many times a budget was spent on this output before.
+    """
+    from noisewright.files import check_table
+    from noisewright.planning.release import metadata_path, read_record, spendings
+
+    check_output(output, *inputs)
+    check_table(output)
+    check_output(str(metadata_path(output)), *inputs)
+    return spendings(read_record(metadata_path(output)))
+
+
+def curator_plan(path: str) -> CentralPlan | OpenPlan | RowsPlanned:
+    """The plan in a file; one without a curator is refused."""
+    import noisewright as nw
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.central.plan import CentralPlan
+    from noisewright.planning.found.open_values import OpenPlan
+    from noisewright.planning.rows.plan import RowPlan
+
+    plan = nw.load(path)
+    if not isinstance(plan, CentralPlan | OpenPlan | RowPlan):
+        raise InvalidParameter(
+            "plan",
+            path,
+            "has no curator, or is no plan of one release",
+            "without a curator use `randomize` and `estimate`",
+        )
+    return plan
+
+
+def local_plan(path: str) -> LocalPlan:
+    """The plan in a file; one with a curator is refused."""
+    import noisewright as nw
+    from noisewright.errors import InvalidParameter
+    from noisewright.planning.local.plan import LocalPlan
+
+    plan = nw.load(path)
+    if hasattr(plan, "client") and not isinstance(plan, LocalPlan):
+        rule = "learns or selects, and asks for no answers"
+        raise InvalidParameter("plan", path, rule, "read it by `nw.load` in Python")
+    if not isinstance(plan, LocalPlan):
+        raise InvalidParameter(
+            "plan", path, "has a curator", "use `release`, or plan with --model local"
+        )
+    return plan
+
+
+def client_format(path: str) -> ReportFormat:
+    """How clients of any plan without a curator report, also of one that learns or selects."""
+    import noisewright as nw
+    from noisewright.learn import LearningPlan, Selection
+
+    plan = nw.load(path)
+    if isinstance(plan, LearningPlan | Selection):
+        return plan.client.format
+    return local_plan(path).format

@@ -1,0 +1,1 @@
+"""The service: addresses, connections, and who gets in."""

@@ -1,0 +1,1 @@
+"""What the collector keeps, in SQLite or PostgreSQL."""

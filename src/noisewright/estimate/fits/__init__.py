@@ -1,0 +1,1 @@
+"""The nearest answers that could be: non-negative, of a distribution, with declared sums."""

@@ -1,0 +1,1 @@
+"""Answers made whole numbers that agree, and how near the unrounded ones they stay."""

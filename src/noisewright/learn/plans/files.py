@@ -1,0 +1,185 @@
+"""What learning plans are kept as; a file may come from anybody.
+
+Kept are the class, the task and its figures, what clients run, and the matrix that is estimated.
+How many people another protocol would take is kept as it was said.
+What is promised follows again: ε from the clients' specification, people and accuracies from the
+tails of the estimates and from how far the matrix is from the class's own.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+import numpy as np
+
+from noisewright import container
+from noisewright.container import Header
+from noisewright.errors import FileFormatError, InvalidParameter, refusing
+from noisewright.learn.concept_classes import MOST_ENTRIES, ConceptClass, concepts
+from noisewright.learn.plans.plan import AgnosticPlan, LearningPlan, RefutationPlan
+from noisewright.learn.plans.realizable import RealizablePlan, RealizableRefutationPlan
+from noisewright.learn.selection.plan import Selection, SelectionFile
+from noisewright.local.approximate.linear_answers import LinearAnswers
+from noisewright.local.reading import stored
+from noisewright.local.storage import pack, unpack
+from noisewright.local.strategy import IndexStrategy
+from noisewright.workload.base import Array, FloatArray
+from noisewright.workload.kinds.atoms import Explicit
+
+_REMEDY = "plan again"
+_STRATEGY = "strategy."
+_Text = Annotated[str, msgspec.Meta(max_length=200)]
+_Plain = _Text | int | float
+_Number = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+_Protocol = Literal["factorization", "one concept a person"]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class LearningFile(Header, frozen=True, tag="learning-plan"):
+    """A plan to learn or to refute; a class of no text form is kept as an array of labels."""
+
+    task: _Text
+    text: _Text | None
+    names: list[_Text] | None
+    points: list[_Plain | list[_Plain]] | None
+    alpha: float
+    beta: float
+    epsilon: float
+    theta: float | None
+    loss: bool
+    strategy: dict[str, Any] | None
+    numbers: list[_Number] | None = None
+    others: dict[_Protocol, _Count] | None = None
+
+    @classmethod
+    def of(cls, plan: LearningPlan, arrays: dict[str, Array]) -> LearningFile:
+        """What a plan is kept as."""
+        given = plan.concepts
+        points = None if given.points is None else [_kept(point) for point in given.points]
+        if given.text is None:
+            arrays["table"] = given.table
+        settings = None
+        if plan.answers is not None:
+            settings, own = pack(plan.answers.strategy)
+            arrays |= {_STRATEGY + name: array for name, array in own.items()}
+            arrays["targets"] = plan.answers.targets
+        if isinstance(plan, RealizablePlan):
+            arrays["shifts"] = plan.shifts
+        if isinstance(plan, AgnosticPlan):
+            arrays["subtracted"] = plan.subtracted
+        return cls(
+            task=plan.task,
+            text=given.text,
+            names=None if given.text else list(given.names),
+            points=points,
+            numbers=None if given.numbers is None else list(given.numbers),
+            alpha=plan.alpha,
+            beta=plan.beta,
+            epsilon=plan.epsilon,
+            theta=plan.theta if isinstance(plan, RefutationPlan) else None,
+            loss=plan.loss if isinstance(plan, AgnosticPlan) else False,
+            strategy=settings,
+            others=cast("dict[_Protocol, int]", dict(plan.others)),
+        )
+
+    def content(self, arrays: dict[str, Array]) -> LearningPlan:
+        """The plan again."""
+        given = self._class(arrays)
+        known = {
+            "concepts": given,
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "epsilon": self.epsilon,
+            "others": self.others or {},
+        }
+        plan = self._plan(known, given, self._estimates(given, arrays), arrays)
+        if plan.privacy.epsilon != self.epsilon:
+            raise FileFormatError(f"its clients keep another epsilon than it says; {_REMEDY}")
+        return plan
+
+    def _plan(
+        self,
+        known: dict[str, Any],
+        given: ConceptClass,
+        answers: LinearAnswers | None,
+        arrays: dict[str, Array],
+    ) -> LearningPlan:
+        if self.task in ("realizable", "refute-realizable"):
+            shifts = _finite(arrays, "shifts", (given.count,))
+            kind = RealizablePlan if self.task == "realizable" else RealizableRefutationPlan
+            plan: LearningPlan = kind(**known, answers=answers, shifts=shifts)
+        elif self.task == "agnostic":
+            f = _finite(arrays, "subtracted", (given.size,))
+            if self.loss and f.any():
+                raise FileFormatError(f"a loss does not follow from differences; {_REMEDY}")
+            plan = AgnosticPlan(**known, answers=answers, loss=self.loss, subtracted=f)
+        elif self.task == "refute" and self.theta is not None:
+            plan = RefutationPlan(**known, answers=answers, theta=self.theta)
+        else:
+            raise FileFormatError(f"its task is not known to this release; {_REMEDY}")
+        asks = given.count > 1 or self.task.startswith("refute") or self.loss
+        if asks == (answers is None):
+            raise FileFormatError(f"it asks nobody, or for nothing; {_REMEDY}")
+        if plan.protocol in plan.others:
+            raise FileFormatError(f"its own protocol is none of the others; {_REMEDY}")
+        _ = plan.people  # whatever does not fit is refused here
+        return plan
+
+    def _class(self, arrays: dict[str, Array]) -> ConceptClass:
+        if self.text is not None:
+            return concepts(self.text).distinct()
+        table = stored(arrays, "table", np.int8, (None, None))
+        if table.size > MOST_ENTRIES:
+            raise FileFormatError(f"its class is too large; {_REMEDY}")
+        points = self.points and tuple(tuple(p) if isinstance(p, list) else p for p in self.points)
+        numbers = self.numbers and tuple(self.numbers)
+        return ConceptClass(
+            table, tuple(self.names or ()), points=points or None, numbers=numbers or None
+        )
+
+    def _estimates(self, given: ConceptClass, arrays: dict[str, Array]) -> LinearAnswers | None:
+        if self.strategy is None:
+            return None
+        own = {n.removeprefix(_STRATEGY): a for n, a in arrays.items() if n.startswith(_STRATEGY)}
+        strategy = unpack(self.strategy, own)
+        if not isinstance(strategy, IndexStrategy) or strategy.size != 2 * given.size:
+            raise FileFormatError(f"its clients report about something else; {_REMEDY}")
+        targets = _finite(arrays, "targets", (None, 2 * given.size))
+        strategy.check_reach(Explicit(targets))  # estimates of anything else would be biased
+        return LinearAnswers(strategy, targets)
+
+
+def _kept(point: object) -> Any:
+    """A point as a file holds it: text, a finite number, or a tuple of them as a list."""
+    parts = point if isinstance(point, tuple) else (point,)
+    for part in parts:
+        plain = type(part) in (str, int) or (isinstance(part, float) and isfinite(part))
+        if not plain:
+            rule = "cannot be kept; use text, numbers or tuples of them"
+            raise InvalidParameter("points", "of other types", rule)
+    return list(parts) if isinstance(point, tuple) else point
+
+
+def _finite(arrays: dict[str, Array], name: str, shape: tuple[int | None, ...]) -> FloatArray:
+    array = stored(arrays, name, np.float64, shape)
+    if not np.isfinite(array).all():
+        raise FileFormatError(f"its {name} are not numbers; {_REMEDY}")
+    return array
+
+
+def save(plan: LearningPlan, path: str | Path) -> None:
+    """Write a plan, whole or not at all."""
+    arrays: dict[str, Array] = {}
+    header = LearningFile.of(plan, arrays)
+    container.write(path, header, arrays)
+
+
+def load(path: str | Path) -> LearningPlan | Selection:
+    """Read a learning plan or a selection under way."""
+    header, arrays = container.read(path, LearningFile | SelectionFile, _REMEDY)
+    with refusing(f"{path}: the content is incomplete or damaged; {_REMEDY}"):
+        assert isinstance(header, LearningFile | SelectionFile)
+        return header.content(arrays)

@@ -1,0 +1,113 @@
+"""Learning and refuting by the penalties of η, where some concept may label everybody rightly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from noisewright.learn.plans.outcomes import Learned, Refutation
+from noisewright.learn.plans.plan import LearningPlan, least_where
+from noisewright.workload.base import FloatArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RealizablePlan(LearningPlan):
+    """A concept of loss at most alpha where some concept labels everybody rightly.
+
+    Estimated are penalties plus the free `shifts` of η's matrix: at most a for the concept that
+    fits, at least L(m + a) − a for one of loss L, where a is the largest entry of the right labels
+    and m the least of the wrong ones. Of the room α(m + a) − 2a between a concept that fits and
+    one of loss α, the first may stray by e₁ and all the others together by the rest; a concept is
+    accepted whose penalty is estimated to be at most a + e₁.
+    """
+
+    shifts: FloatArray
+
+    task = "realizable"
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """a and m, from the matrix itself."""
+        if self.answers is None:
+            return 0.0, 1.0
+        right = np.hstack([self.concepts.table > 0, self.concepts.table < 0])
+        penalties = self.answers.targets - self.shifts[:, None]
+        return float(np.abs(penalties[right]).max()), float(penalties[~right].min())
+
+    def room(self, alpha: float) -> float:
+        """Between the penalties of a concept that fits and of one of loss alpha."""
+        a, m = self.limits
+        return alpha * (m + a) - 2 * a
+
+    @property
+    def _betas(self) -> tuple[float, float]:
+        """Of missing the concept that fits, and of mistaking another: either is a failure."""
+        return self.beta / 2, self.beta / 2
+
+    def _strays(self, people: int) -> tuple[float, float]:
+        """How far up the concept that fits strays, and down any of the others, at most."""
+        if people not in self._known:
+            tails, (missed, mistaken) = self.tails, self._betas
+            most = float(np.max(np.maximum(tails.above, tails.below)))
+            self._known[people] = (
+                least_where(lambda e: tails.chances(e, people)[0].max() <= missed, most),
+                least_where(lambda e: tails.chances(e, people)[1].sum() <= mistaken, most),
+            )
+        return self._known[people]
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[float, float]]:
+        return {}
+
+    def proves(self, alpha: float, people: int) -> bool:
+        return sum(self._strays(people)) <= self.room(alpha)
+
+    def _compared(self, estimates: FloatArray, people: int) -> tuple[int, float, float]:
+        """The concept of the least penalty, that penalty, and what is accepted."""
+        penalties = estimates - self.shifts
+        best = int(np.argmin(penalties))
+        return best, float(penalties[best]), self.limits[0] + self._strays(people)[0]
+
+    def _decided(
+        self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None
+    ) -> Learned:
+        if self.answers is None:  # the one concept there is
+            return self._learned(0, alpha=0.0, beta=self.beta, people=0)
+        best, score, threshold = self._compared(estimates, people)
+        if score > threshold and alpha is not None:
+            alpha = None
+            said = "no concept labels everybody rightly: this one is the nearest, nothing is proven"
+            warning = said if warning is None else f"{said}; {warning}"
+        bound = None if alpha is None else (0.0, alpha)
+        return self._learned(
+            best, alpha=alpha, beta=self.beta, people=people, warning=warning, interval=bound
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RealizableRefutationPlan(RealizablePlan):
+    """Whether some concept labels everybody rightly, or all have a loss above alpha."""
+
+    task = "refute-realizable"
+
+    @property
+    def _betas(self) -> tuple[float, float]:
+        """Each error by itself."""
+        return self.beta, self.beta
+
+    def _decided(  # type: ignore[override]
+        self, estimates: FloatArray, people: int, alpha: float | None, warning: str | None
+    ) -> Refutation:
+        _, score, threshold = self._compared(estimates, people)
+        return Refutation(
+            alpha=alpha,
+            beta=self.beta,
+            people=people,
+            warning=warning,
+            fits=score <= threshold,
+            theta=0.0,
+            score=score,
+            threshold=threshold,
+        )

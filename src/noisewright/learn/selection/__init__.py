@@ -1,0 +1,1 @@
+"""Which coordinate has the largest mean: protocols, their plan, and their simulation."""

@@ -1,0 +1,206 @@
+"""How wrong answers from people's reports are: the local model's `Accuracy`.
+
+Sums over many reports are Gaussian to any practical precision, so the law is normal; what there is
+to find are variances, exact for the chances that clients use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.estimate.accuracy import Accuracy, Indices, Kind
+from noisewright.estimate.intervals import (
+    normal_multiplier,
+    sidak_multiplier,
+    simultaneous_multiplier,
+)
+from noisewright.local.analysis.grams import table_gram, without_offsets
+from noisewright.local.composed.table_strategy import TableData, TableStrategy
+from noisewright.local.histogram.centred import CentredStrategy
+from noisewright.local.strategy import DENSE_SIZE, Strategy
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.kinds.algebra import Kron
+
+Errors = Literal["plug-in", "worst"]
+
+_SIMULATED_CELLS = 512
+_SIMULATED_ENTRIES = 2**20
+_DRAWS = 4000
+_TRIED_CELLS = 256
+_QUADRATIC_WORK = 2**36  # multiplications: some ten seconds
+_LISTED_ENTRIES = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class LocalAccuracy(Accuracy):
+    """The errors of the answers to a workload from so many people's reports.
+
+    They are taken at a histogram, or at the tables that a strategy goes by; at evenly spread people
+    where neither is given. With `errors` "worst" every variance is the largest over all data, while
+    answers vary together as they do here. `population` adds the drawing of these people from a
+    large population; `price` is what a robust estimate multiplies all standard errors by.
+    """
+
+    strategy: Strategy
+    workload: Workload
+    people: int
+    histogram: FloatArray | None = None
+    tables: TableData | None = None
+    errors: Errors = "plug-in"
+    population: bool = False
+    price: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.errors not in ("plug-in", "worst"):
+            raise InvalidParameter("errors", self.errors, "must be 'plug-in' or 'worst'")
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        return "bound" if self.errors == "worst" else "exact"
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        variances = self._worst() if self.errors == "worst" else self._here()
+        if self.population:
+            variances = variances + self._sampling()
+        return np.asarray(self.price**2 * np.maximum(variances, 0.0))
+
+    def covariance(self, chosen: Indices) -> FloatArray:
+        unit, std = self._directions, self.std
+        return np.asarray(std[:, None] * (unit @ unit[chosen].T) * std[chosen])
+
+    def draw(self, count: int, rng: np.random.Generator) -> FloatArray:
+        return self._standard_errors(count, rng) * self.std
+
+    def multiplier(self, level: float) -> float:
+        return normal_multiplier(level)
+
+    def bounded_multiplier(self, answers: int, level: float) -> float:
+        return sidak_multiplier(answers, level)
+
+    def _find_joint(self, level: float) -> float:
+        """Simulated on small domains; elsewhere Šidák's bound, whatever the correlation."""
+        queries, size = self.workload.queries, self.workload.size
+        small = queries * size <= _SIMULATED_ENTRIES and size <= _SIMULATED_CELLS
+        if self.population or not small or not self.strategy.lists_cells:
+            return self.bounded_multiplier(queries, level)
+        # Nothing here touches reports beyond the fitted histogram, so a fixed seed is right.
+        rng = np.random.default_rng(0)
+        joint = simultaneous_multiplier(self._standard_errors, level, draws=_DRAWS, rng=rng)
+        return max(joint, self.multiplier(level))
+
+    def _standard_errors(self, count: int, rng: np.random.Generator) -> FloatArray:
+        """Joint errors, each of unit variance, or zero where an answer is known exactly."""
+        unit = self._directions
+        return np.asarray(rng.standard_normal((count, unit.shape[1])) @ unit.T)
+
+    @cached_property
+    def _directions(self) -> FloatArray:
+        """A unit vector for every answer, whose products are the correlations; zero if known."""
+        entries = self.workload.queries * self.workload.size
+        if not self.strategy.lists_cells or entries > _LISTED_ENTRIES:
+            raise TooLarge(
+                f"how {self.workload.queries} answers over {self.workload.size:.3g} cells vary "
+                "together is not worked out; use variances"
+            )
+        x = self._cells
+        covariance = self.strategy.covariance(x)
+        if self.population:
+            covariance = covariance + np.diag(x) - np.outer(x, x) / self.people
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        spread = np.asarray(self._questions.matvec(root))
+        std = np.sqrt((spread**2).sum(axis=1))
+        known = std <= 1e-9 * max(float(std.max()), 1e-300)
+        return np.asarray(spread / np.where(known, np.inf, std)[:, None])
+
+    @property
+    def _cells(self) -> FloatArray:
+        if self.histogram is not None:
+            return self.histogram
+        return np.full(self.workload.size, self.people / self.workload.size)
+
+    @cached_property
+    def _tables(self) -> TableData | None:
+        strategy, given = self.strategy, self.tables is not None or self.histogram is not None
+        if given or not isinstance(strategy, TableStrategy) or not strategy.by_tables:
+            return self.tables
+        return TableData.even(strategy, self.workload, self.people)
+
+    @cached_property
+    def _questions(self) -> Workload:
+        """The queries up to a constant each, of which no variance depends."""
+        return without_offsets(self.workload) if self.strategy.lists_cells else self.workload
+
+    def _here(self) -> FloatArray:
+        """Variances at these people.
+
+        Where a strategy has no formula for single queries at this size, each is given the mean over
+        queries, which is exact for all of them together.
+        """
+        strategy = self.strategy
+        try:
+            if self._work > _QUADRATIC_WORK:
+                raise TooLarge("a quadratic form for each of these queries takes minutes")
+            if self._tables is not None:
+                return self._tables.variances()
+            if self.histogram is None:
+                return strategy.uniform_query_variances(self._questions, self.people)
+            return strategy.query_variances(self._questions, self.histogram)
+        except TooLarge:
+            gram, queries = table_gram(self.workload), self.workload.queries
+            if self.histogram is None:
+                together = self.people * strategy.average_variance(gram)
+            else:
+                together = float(strategy.type_variances(gram) @ self.histogram)
+            return np.full(queries, together / queries)
+
+    @property
+    def _work(self) -> int:
+        """Multiplications that the variances of all queries take, one by one."""
+        strategy, asked = self.strategy, self._questions
+        by_tables = isinstance(strategy, TableStrategy) and strategy.by_tables
+        if isinstance(strategy, CentredStrategy) or by_tables:
+            return 0
+        if asked.size > DENSE_SIZE:
+            return asked.queries * 2**6 * max(asked.size, strategy.collector.counters)
+        shared = 64 if isinstance(asked, Kron) else asked.queries  # products are done in halves
+        return shared * asked.size**2
+
+    def _worst(self) -> FloatArray:
+        """The largest variance of every answer over all tables of so many people.
+
+        The worst table holds people of one kind, which differs by query: exact for histogram
+        mechanisms, for small tables and by trying all kinds on small domains. Beyond, the largest
+        variance of all answers together, which no single answer exceeds.
+        """
+        strategy, workload, people = self.strategy, self.workload, self.people
+        if self._tables is not None:
+            try:
+                return self._tables.worst_variances()
+            except TooLarge:
+                pass
+        # Hashing to more than two values adds terms for cells in line.
+        elif isinstance(strategy, CentredStrategy) and getattr(strategy, "buckets", 2) == 2:
+            if workload.queries * workload.size <= _LISTED_ENTRIES:
+                w = self._questions.dense()
+                centred = (w - w.mean(axis=1, keepdims=True)) ** 2
+                own = (strategy.own_spread * centred).max(axis=1)
+                return np.asarray(people * (strategy.spread * centred.sum(axis=1) + own))
+        elif workload.size <= _TRIED_CELLS:
+            kinds = np.eye(workload.size) * people
+            variances = [strategy.query_variances(self._questions, kind) for kind in kinds]
+            return np.asarray(np.max(variances, axis=0))
+        return np.full(workload.queries, people * strategy.worst_variance(table_gram(workload)))
+
+    def _sampling(self) -> FloatArray:
+        """What the drawing of these people from a large population adds to each variance."""
+        if self._tables is not None:
+            return self._tables.sampling_variances()
+        x, asked = self._cells, without_offsets(self.workload)
+        return np.asarray(asked.row_squares(x) - asked.matvec(x) ** 2 / self.people)

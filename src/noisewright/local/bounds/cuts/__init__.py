@@ -1,0 +1,1 @@
+"""Proofs by cuts, for workloads of few queries."""

@@ -1,0 +1,124 @@
+"""The search for a proof by cuts: the joint problem, and cuts that its moments violate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import expm1
+
+import numpy as np
+
+from noisewright.local.bounds.cuts.block import CutBlock
+from noisewright.local.bounds.cuts.finding import finding, violated
+from noisewright.local.bounds.cuts.proof import CutProof
+from noisewright.local.bounds.cuts.weights import weighing
+from noisewright.local.bounds.joint_problem import JointProblem, Reports, Start, split_phi
+from noisewright.local.work import Work
+from noisewright.workload.base import FloatArray
+
+_FIRST_PROOF, _LATER_PROOFS = 120, 60
+_FIRST_CUTS, _CUT_EVERY, _UNCUT = 30, 30, 40  # the last steps before a proof take no more cuts
+_FINISHING, _LOOK_EVERY = 100, 20
+_ROOM, _LEAST_ROOM, _CLOSER = 4e-3, 5e-5, 0.5
+"""Shares by which prices rise, so that the multipliers have room: less where that was plenty."""
+_SEEN = 1e-3  # cells that hardly any report favours are scaled like this one
+_MOST_CUTS, _FRESH, _MOST_IDLE = 700, 150, 4
+
+
+@dataclass(eq=False)
+class CutSearch:
+    """A search from a strategy; `proofs` yields better and better ones."""
+
+    gram: FloatArray
+    epsilon: float
+    reports: Reports
+    work: Work = field(default_factory=Work)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        self.block = self._block()
+        start = Start.of(self.gram, self.epsilon, self.reports, self.block.folding)
+        self.problem = JointProblem.of(start, self.block, self.reports.prior)
+
+    def _block(self) -> CutBlock:
+        """A block whose multipliers are the moments of the strategy's reports."""
+        slope, x = expm1(self.epsilon), self.reports.patterns.astype(np.float64)
+        shares = self.reports.weights / (1.0 + slope * (x @ self.reports.prior))
+        scale = np.sqrt(np.maximum(shares @ x / shares.sum(), _SEEN))
+        y = np.column_stack([np.ones(len(x)), x / scale])
+        return CutBlock(slope, scale, (y * shares[:, None]).T @ y)
+
+    def proofs(self, rounds: int) -> Iterator[CutProof]:
+        """The proof at hand, after more and more steps each."""
+        room = _ROOM
+        for shown in range(rounds):
+            steps = _FIRST_PROOF + shown * _LATER_PROOFS
+            for left in range(steps, 0, -1):
+                self.problem.step()
+                self.work.add(self.problem.operations)
+                at = self.problem.steps
+                if left > _UNCUT and at >= _FIRST_CUTS and at % _CUT_EVERY == 0:
+                    self._cut()
+            self.work.add(_FINISHING * self.block.operations)
+            proof, lacking = self._proof(room)
+            room = max(room * _CLOSER, _LEAST_ROOM) if lacking < room else room / _CLOSER
+            yield proof
+
+    def _cut(self) -> None:
+        """Let go of cuts that have long carried nothing, and take the deepest that are violated."""
+        cuts = self.block.cuts.seen()
+        kept = np.flatnonzero(cuts.idle < _MOST_IDLE)
+        kept = np.sort(kept[np.argsort(-cuts.weights[kept], kind="stable")[:_MOST_CUTS]])
+        cuts = cuts.only(kept)
+        self.work.add(finding(len(self.gram)))
+        vectors, offsets = violated(*self.block.moments, self.rng)
+        known = {row.tobytes() for row in np.column_stack([cuts.vectors, cuts.offsets])}
+        rows = np.column_stack([vectors, offsets])
+        fresh = [i for i, row in enumerate(rows) if row.tobytes() not in known][:_FRESH]
+        self.block.cut_by(cuts.joined(vectors[fresh], offsets[fresh]))
+        self.work.add(weighing(len(self.block.cuts), len(self.gram)))
+
+    def _proof(self, room: float) -> tuple[CutProof, float]:
+        """What the present Φ proves with dearer prices, once the multipliers have settled.
+
+        Also by which share the check makes them dearer still.
+        """
+        prior, block, scale = self.reports.prior, self.block.copy(), self.block.scale
+        factor, prices = split_phi(self.problem.plain_phi, prior, block.folding)
+        unit = float(np.abs(prices).sum())
+        prices = prices + room * unit / len(prior)
+        phi = factor @ factor.T - (np.outer(prices, prior) + np.outer(prior, prices)) / 2
+        image = block.forward(phi * np.outer(scale, scale))
+        best: tuple[float, CutProof] | None = None
+        for step in range(1, _FINISHING + 1):
+            block.push(image + block.settle(image))
+            if step % _LOOK_EVERY:
+                continue
+            proof = self._stated(factor, prices, block)
+            short = proof.rise(self.epsilon)
+            if best is None or short < best[0]:
+                best = short, proof
+            if short == 0.0:
+                break
+        assert best is not None
+        return best[1], best[0] / unit
+
+    def _stated(self, factor: FloatArray, prices: FloatArray, block: CutBlock) -> CutProof:
+        """The proof that these multipliers are."""
+        prior, scale = self.reports.prior, block.scale
+        carrying = block.cuts.weights > 0
+        rows, columns = np.triu_indices(len(prior))
+        pairs = (block.excess[1:, 1:] / np.outer(scale, scale))[rows, columns]
+        centre = np.clip(self.block.moments[0], _SEEN, 1 - _SEEN)
+        return CutProof(
+            np.arange(len(prior), dtype=np.int64),
+            prior,
+            factor,
+            prices,
+            block.squares.copy(),
+            pairs.astype(np.float32),
+            block.cuts.vectors[carrying],
+            block.cuts.offsets[carrying],
+            block.cuts.weights[carrying],
+            centre,
+        )

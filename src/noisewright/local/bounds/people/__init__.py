@@ -1,0 +1,1 @@
+"""People without whom no protocol does a task, and the distributions that show it."""

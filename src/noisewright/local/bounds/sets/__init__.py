@@ -1,0 +1,1 @@
+"""Proofs set size by set size, for any workload."""

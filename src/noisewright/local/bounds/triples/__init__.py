@@ -1,0 +1,1 @@
+"""Proofs by triples of cells, for tables and parities of yes/no attributes."""

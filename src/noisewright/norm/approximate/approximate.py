@@ -1,0 +1,142 @@
+"""Approximate norms: the least γ2 of any matrix within α of the workload, entry by entry.
+
+γ2(W, α) = min { γ2(W̃) : |W̃ − W| ≤ α } and, with a free shift of every row, γ̂2(W, α): a box of
+width 2α around the workload (see `boxes`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from noisewright.errors import Contradiction, InvalidParameter
+from noisewright.norm.approximate.alike import MOST_ENTRIES, alike_pair
+from noisewright.norm.approximate.box import Box, BoxWitness, Pair
+from noisewright.norm.approximate.boxes import (
+    TOLERANCE,
+    check_rows_and_columns,
+    check_tolerance,
+    ended,
+    finer,
+    search_box,
+)
+from noisewright.norm.factorize import Factorization, factorize
+from noisewright.norm.kernel.certificate import row_middles, witness_bound
+from noisewright.solution import SLACK, Solution
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.forms.text import Queries
+from noisewright.workload.forms.text import workload as as_workload
+from noisewright.workload.structure import check_magnitudes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ApproximateNorm(Solution):
+    """γ2(W, α) or γ̂2(W, α), between `lower_bound` and `value`.
+
+    `approximation` is W̃ (after the row `shifts`, if any), `factorization` its exact factorization
+    at norm ∞.
+    """
+
+    workload: Workload
+    entrywise: float
+    shift: bool
+    approximation: FloatArray
+    shifts: FloatArray
+    factorization: Factorization
+    certificate: BoxWitness
+
+    def _facts(self) -> list[tuple[str, str]]:
+        subject = ("workload", self.workload.brief()), ("entrywise", f"{self.entrywise:g}")
+        return [*subject, *super()._facts()]
+
+    def __post_init__(self) -> None:
+        """No approximation outside its box survives, nor a bound that its witness does not prove.
+
+        Distances are rounded within SLACK of the entries less the middle of their rows.
+        """
+        matrix = self.workload.dense()
+        middles = row_middles(matrix) if self.shift else np.zeros(len(matrix))
+        entries = matrix - middles[:, None]
+        away = np.abs(self.approximation - entries - (self.shifts + middles)[:, None]).max()
+        rounding = SLACK * np.abs(entries).max() + 1e-15 * np.abs(middles).max()
+        bound = witness_of(self.certificate, matrix, self.entrywise, self.shift)
+        if away > self.entrywise * (1 + SLACK) + rounding or self.lower_bound > bound:
+            raise Contradiction(
+                f"{self.subject}: the result does not keep to its tolerance, or its witness proves "
+                f"less than the bound; please report the workload"
+            )
+        super().__post_init__()
+
+    @property
+    def subject(self) -> str:
+        return f"approximate norm of {self.workload.brief()}"
+
+
+def approximate_norm(
+    workload: Queries,
+    entrywise: float,
+    *,
+    shift: bool = False,
+    tolerance: float = TOLERANCE,
+    iterations: int = 2000,
+) -> ApproximateNorm:
+    """The least largest error of a factorization of any matrix within `entrywise` of the workload.
+
+    With `shift`, a constant may be added to every row for free, as is right when the number of
+    people is public (replace-one neighbours, the local model).
+    """
+    began = time.perf_counter()
+    workload = as_workload(workload)
+    _check(workload, entrywise, tolerance)
+    pair, steps = _found(workload, float(entrywise), shift, tolerance, iterations)
+    matrix = workload.dense()
+    gap = finer(tolerance, workload.shape)
+    exact = factorize(pair.approximation, math.inf, tolerance=gap, start=pair.weights)
+    bound = witness_of(pair.witness, matrix, float(entrywise), shift)
+    return ApproximateNorm(
+        workload=workload,
+        entrywise=float(entrywise),
+        shift=shift,
+        value=exact.value,
+        lower_bound=bound,
+        approximation=pair.approximation,
+        shifts=pair.shifts,
+        factorization=exact,
+        certificate=pair.witness,
+        status=ended(exact.value, bound, tolerance),
+        iterations=steps,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _found(
+    workload: Workload, entrywise: float, shift: bool, tolerance: float, iterations: int
+) -> tuple[Pair, int]:
+    """By symmetry where all cells are alike, else by a search in the box."""
+    if workload.queries * workload.size <= MOST_ENTRIES:
+        alike = alike_pair(workload, entrywise, shift, tolerance)
+        if alike is not None:
+            return alike
+    check_rows_and_columns(workload.shape, f"workload {workload.brief()}")
+    matrix = workload.dense()
+    middles = row_middles(matrix) if shift else np.zeros(len(matrix))
+    entries = matrix - middles[:, None]
+    box = Box(entries - entrywise, entries + entrywise, shift)
+    pair, steps = search_box(box, tolerance, iterations)
+    return replace(pair, shifts=pair.shifts - middles), steps
+
+
+def witness_of(proof: BoxWitness, matrix: FloatArray, entrywise: float, shift: bool) -> float:
+    """What a witness proves of all matrices within a tolerance of this one."""
+    weights = proof.row_weights, proof.column_weights
+    return witness_bound(matrix, entrywise, proof.matrix, *weights, shift)
+
+
+def _check(workload: Workload, entrywise: float, tolerance: float) -> None:
+    check_magnitudes(workload)
+    if not (math.isfinite(entrywise) and entrywise >= 0):
+        raise InvalidParameter("entrywise", entrywise, "must be finite and >= 0", "try 0.1")
+    check_tolerance(tolerance)

@@ -1,0 +1,161 @@
+"""Limits of every entry of a matrix, what is nearest inside them, and what proves a bound there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.errors import InvalidParameter
+from noisewright.norm.kernel.certificate import box_bound
+from noisewright.norm.kernel.solver import Weights
+from noisewright.solution import BoundClass, Certificate
+from noisewright.workload.base import FloatArray
+
+DUST = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Limits of every entry; with `shift` a constant may be added to every row for free."""
+
+    lower: FloatArray
+    upper: FloatArray
+    shift: bool = False
+
+    @classmethod
+    def of(cls, lower: npt.ArrayLike, upper: npt.ArrayLike, shift: bool) -> Box:
+        """The box, checked."""
+        low, high = np.array(lower, dtype=np.float64), np.array(upper, dtype=np.float64)
+        if low.ndim != 2 or low.shape != high.shape or 0 in low.shape:
+            raise InvalidParameter("lower", f"array of shape {low.shape}", "must match `upper`")
+        if not (low <= high).all() or np.isposinf(low).any() or np.isneginf(high).any():
+            raise InvalidParameter("lower", f"array of shape {low.shape}", "must be <= upper")
+        return cls(low, high, shift)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.lower.shape
+        return rows, columns
+
+    @cached_property
+    def middle(self) -> FloatArray:
+        """Halfway where both limits are finite, the finite one otherwise, else zero."""
+        low = np.where(np.isfinite(self.lower), self.lower, self.upper)
+        high = np.where(np.isfinite(self.upper), self.upper, self.lower)
+        middle = low / 2 + high / 2
+        return np.asarray(np.where(np.isfinite(middle), middle, 0.0))
+
+    @cached_property
+    def size(self) -> float:
+        """The largest finite limit."""
+        limits = np.abs(np.stack([self.lower, self.upper]))
+        return float(np.max(limits, where=np.isfinite(limits), initial=0.0))
+
+    def moved(self, offsets: FloatArray, scale: float = 1.0) -> Box:
+        """The limits less an offset per row, over a scale."""
+        low, high = self.lower - offsets[:, None], self.upper - offsets[:, None]
+        return Box(low / scale, high / scale, self.shift)
+
+    def clip(self, block: FloatArray, shifts: FloatArray) -> FloatArray:
+        """The nearest matrix in the box after these shifts.
+
+        Rounding dust where zero is allowed would be a query of its own for the factorization.
+        """
+        low, high = self.lower + shifts[:, None], self.upper + shifts[:, None]
+        inside = np.clip(block, low, high)
+        inside[(np.abs(inside) < DUST) & (low <= 0) & (high >= 0)] = 0.0
+        return np.asarray(inside)
+
+    def shifts(self, block: FloatArray) -> FloatArray:
+        """The shift of each row that brings it closest to the box; zero where none is free."""
+        if not self.shift:
+            return np.zeros(len(block))
+        down, up = (block - self.lower).min(axis=1), (block - self.upper).max(axis=1)
+        down, up = np.where(np.isfinite(down), down, up), np.where(np.isfinite(up), up, down)
+        low, high = (np.nan_to_num(f(down, up), posinf=0, neginf=0) for f in _ENDS)
+        shifts = (low + high) / 2
+        for _ in range(60):
+            moved = block - shifts[:, None]
+            beyond = moved - np.clip(moved, self.lower, self.upper)
+            slope = beyond.sum(axis=1)
+            low, high = np.where(slope > 0, shifts, low), np.where(slope < 0, shifts, high)
+            newton = shifts + slope / np.maximum(np.count_nonzero(beyond, axis=1), 1)
+            inside = (newton >= low) & (newton <= high)
+            shifts = np.where(slope == 0, shifts, np.where(inside, newton, (low + high) / 2))
+        return np.asarray(shifts)
+
+    @cached_property
+    def zero_shifts(self) -> FloatArray | None:
+        """Shifts with which zero is in the box, where there are any."""
+        low, high = self.lower.max(axis=1), self.upper.min(axis=1)
+        if not self.shift:
+            return np.zeros(len(low)) if (low <= 0).all() and (high >= 0).all() else None
+        if (low > high).any():
+            return None
+        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+        return np.asarray(-np.nan_to_num(low / 2 + high / 2, posinf=0, neginf=0))
+
+    def witness(self, matrix: FloatArray, a: FloatArray, b: FloatArray) -> BoxWitness:
+        """A matrix made to prove something: no limit without end is leant on, shifts weigh none."""
+        low = np.where(np.isinf(self.upper), 0.0, -np.inf)
+        proof = np.clip(matrix, low, np.where(np.isinf(self.lower), 0.0, np.inf))
+        if self.shift:
+            proof = _zero_sums(proof, np.isfinite(self.lower) & np.isfinite(self.upper))
+        return BoxWitness(matrix=proof, row_weights=a, column_weights=b)
+
+
+_ENDS = (np.minimum, np.maximum)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BoxWitness(Certificate):
+    """A dual matrix U with diagonal weights P and T.
+
+    (Σ lower·U⁺ − upper·U⁻) / ‖P^-½ U T^-½‖ is the bound. With shifts its rows sum to zero exactly,
+    as they must.
+    """
+
+    name: str = "dual witness"
+    bound_class: BoundClass = BoundClass.WITHIN_TOLERANCE
+    matrix: FloatArray
+    row_weights: FloatArray
+    column_weights: FloatArray
+
+    def bound(self, lower: FloatArray, upper: FloatArray, shift: bool) -> float:
+        """What it proves."""
+        proof = self.matrix, self.row_weights, self.column_weights
+        return box_bound(lower, upper, *proof, shift)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The best approximation and the best witness met so far."""
+
+    approximation: FloatArray
+    shifts: FloatArray
+    witness: BoxWitness
+    weights: Weights | None = None
+    """Dual weights from which the exact factorization of the approximation starts."""
+
+
+def _zero_sums(witness: FloatArray, free: npt.NDArray[np.bool_]) -> FloatArray:
+    """The nearest matrix on a grid of 2^-40 of its largest entry whose rows sum to zero exactly.
+
+    Only `free` entries, of either sign, are changed; rows without any are zero.
+    """
+    count = np.maximum(free.sum(axis=1, keepdims=True), 1)
+    centred = np.where(free, witness - witness.sum(axis=1, keepdims=True) / count, witness)
+    centred[~free.any(axis=1)] = 0.0
+    step = math.ldexp(1.0, math.frexp(float(np.abs(centred).max()))[1] - 40)
+    if step == 0:
+        return np.zeros_like(witness)
+    grid = np.rint(centred / step).astype(np.int64)
+    rest = grid.sum(axis=1, keepdims=True)
+    share, left = rest // count, rest % count  # of the free entries, the first ones give one more
+    grid -= free * (share + (np.cumsum(free, axis=1) <= left))
+    return np.asarray(grid * step)

@@ -1,0 +1,137 @@
+"""The least γ2 in a box by alternating directions, one eigenproblem of rows and columns a step.
+
+It is a semidefinite program over [[RRᵀ, Z], [Zᵀ, AᵀA]] ⪰ 0; the alternating direction method splits
+it into a projection onto that cone and one onto the box, and its multiplier is the dual witness U.
+Started from the exact factorization of the middle of the box with the multiplier of its dual
+weights, 50 to 180 steps reach a gap of 1e-4 (prefix within 0.1, 16 to 512 cells); from zero, 200
+reach 3e-2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from noisewright.norm.approximate.box import Box, BoxWitness, Pair
+from noisewright.norm.kernel.problems import DenseProblem
+from noisewright.norm.kernel.solver import solve
+from noisewright.workload.base import FloatArray
+
+PENALTY = 4.5  # over (rows + columns)^1.5·γ2(W): measured best from 16 to 256 cells
+RELAXATION = 1.7
+CHECK_EVERY = 10
+FLOOR = 1e-12
+
+
+class BoxSearch:
+    """Alternating directions between the semidefinite cone and the box."""
+
+    def __init__(self, box: Box) -> None:
+        self.box = box
+        self.p, self.n = box.shape
+        self.upper = math.inf
+        self.start(box.middle)
+
+    def start(self, matrix: FloatArray) -> None:
+        """Begin at the exact factorization of the middle of the box."""
+        p, size = self.p, self.p + self.n
+        a, b = np.full(p, 1 / p), np.full(self.n, 1 / self.n)
+        self.penalty = PENALTY / size**1.5
+        self.y, multiplier = np.zeros((size, size)), np.zeros((size, size))
+        witness = np.zeros_like(matrix)
+        if matrix.any():
+            problem = DenseProblem(matrix)
+            point = solve(problem, math.inf, tolerance=1e-3, iterations=200)
+            assert point.dual.a is not None
+            a, b = point.dual.a, point.dual.b
+            u, s, v = problem.singular(a, b)
+            half = np.sqrt(s)
+            factor = np.vstack([half * u / np.sqrt(a)[:, None], half * v / np.sqrt(b)[:, None]])
+            self.y = factor @ factor.T
+            witness = np.sqrt(a)[:, None] * (u @ v.T) * np.sqrt(b)
+            self.penalty /= point.lower
+        np.fill_diagonal(multiplier, np.concatenate([a, b]) / 2)
+        multiplier[:p, p:], multiplier[p:, :p] = -witness / 2, -witness.T / 2
+        self.scaled = multiplier / self.penalty
+        proof = self.box.witness(witness, a, b)
+        self.lower = self._proved(proof)
+        self.best = Pair(matrix, np.zeros(p), proof)
+        if self.box.zero_shifts is not None:  # nothing to search for
+            zero = np.zeros_like(matrix)
+            self.best = Pair(zero, self.box.zero_shifts, self.box.witness(zero, a, b))
+
+    def run(self, tolerance: float, iterations: int) -> int:
+        """Step until the gap closes; returns the number of steps."""
+        if not self.best.approximation.any():
+            return 0
+        for step in range(1, iterations + 1):
+            primal, dual = self._step()
+            if step % CHECK_EVERY == 0:
+                self._bound(tolerance)
+                if self.upper <= self.lower * (1 + 0.9 * tolerance) or self.upper == 0:
+                    return step
+                self._rebalance(primal, dual)
+        return iterations
+
+    def _step(self) -> tuple[float, float]:
+        """One round; returns how far the two copies are apart and how far the second moved."""
+        inside = _positive_part(self.y - self.scaled)
+        target = RELAXATION * inside + (1 - RELAXATION) * self.y + self.scaled
+        before, self.y = self.y, target.copy()
+        np.fill_diagonal(self.y, _lowered(np.diagonal(target), 1 / self.penalty))
+        block = target[: self.p, self.p :]
+        self.shifts = self.box.shifts(block)
+        self.boxed = self.box.clip(block, self.shifts)
+        self.y[: self.p, self.p :], self.y[self.p :, : self.p] = self.boxed, self.boxed.T
+        self.scaled = target - self.y
+        return float(np.linalg.norm(inside - self.y)), float(np.linalg.norm(self.y - before))
+
+    def _bound(self, tolerance: float) -> None:
+        """Turn the iterates into a feasible pair, and keep what is better than before."""
+        p, best = self.p, self.best
+        diagonal = np.maximum(np.diagonal(self.scaled), 0.0)
+        a, b = _weights(diagonal[:p]), _weights(diagonal[p:])
+        witness = self.box.witness(-2 * self.penalty * self.scaled[:p, p:], a, b)
+        lower = self._proved(witness)
+        if lower > self.lower:
+            self.lower, best = lower, replace(best, witness=witness)
+        upper = 0.0
+        if self.boxed.any():
+            problem = DenseProblem(self.boxed)
+            upper = solve(problem, math.inf, tolerance=tolerance / 20, iterations=200).upper
+        if upper < self.upper:
+            self.upper = upper
+            best = Pair(self.boxed, self.shifts, best.witness)
+        self.best = best
+
+    def _proved(self, witness: BoxWitness) -> float:
+        return witness.bound(self.box.lower, self.box.upper, self.box.shift)
+
+    def _rebalance(self, primal: float, dual: float) -> None:
+        factor = 1.5 if primal > 3 * dual else 1 / 1.5 if dual > 3 * primal else 1.0
+        self.penalty *= factor
+        self.scaled = self.scaled / factor
+
+
+def _positive_part(matrix: FloatArray) -> FloatArray:
+    """Nearest positive semidefinite matrix, built from whichever side has fewer eigenvectors."""
+    values, vectors = np.linalg.eigh(matrix)
+    keep = values > 0
+    if 2 * np.count_nonzero(keep) < values.size:
+        return np.asarray((vectors[:, keep] * values[keep]) @ vectors[:, keep].T)
+    return np.asarray(matrix - (vectors[:, ~keep] * values[~keep]) @ vectors[:, ~keep].T)
+
+
+def _lowered(values: FloatArray, mass: float) -> FloatArray:
+    """min(values, t) with t such that exactly `mass` is cut off: the step of the objective t."""
+    ordered = np.sort(values)[::-1]
+    levels = (np.cumsum(ordered) - mass) / np.arange(1, values.size + 1)
+    level = levels[np.flatnonzero(ordered > levels)[-1]]
+    return np.asarray(np.minimum(values, level))
+
+
+def _weights(values: FloatArray) -> FloatArray:
+    floored = np.maximum(values, FLOOR * max(float(values.max()), 1e-300))
+    return np.asarray(floored / floored.sum())

@@ -1,0 +1,276 @@
+"""Explicit matrices, reduced before they are solved: exact steps that change no optimum.
+
+Zero rows and columns are set aside, unconnected blocks are solved apart, each block is scaled to
+entries of order one, and parallel rows or columns are merged. A row c·w beside w has c times its
+error at every strategy, so rows c_k·w count as one row (Σ|c_k|^p)^{1/p}·w; of parallel columns only
+the longest binds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter, TooLarge
+from noisewright.norm.exact.symmetric import solve_spectrum
+from noisewright.norm.kernel.certificate import inward, outward
+from noisewright.norm.kernel.factorization import (
+    Part,
+    Settings,
+    dense_weights,
+    nothing_asked,
+    solve_numerically,
+    worst_status,
+)
+from noisewright.norm.kernel.problems import DenseProblem
+from noisewright.norm.kernel.solver import Weights, dual_exponent, error_norm, mean_factor
+from noisewright.workload.base import FloatArray
+from noisewright.workload.kinds.atoms import Explicit
+from noisewright.workload.linear.maps import Adjoint, BlockDiagonal, Folded, IndexArray, characters
+
+LARGEST_SIDE = 8192
+_LOST = 1e-6
+LARGEST_BLOCK = 2**27  # entries, a gigabyte
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A connected block of a matrix: its own rows and columns, scaled so that entries are ≤ 1."""
+
+    rows: IndexArray
+    columns: IndexArray
+    matrix: FloatArray
+    scale: float
+
+
+def connected_blocks(matrix: Any) -> list[Block]:
+    """Blocks of rows and columns that share non-zero entries; zero rows and columns in none."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    pattern = csr_array(matrix)
+    pattern.eliminate_zeros()
+    entries = pattern.tocoo()
+    queries, size = pattern.shape
+    ends = (entries.row, entries.col + queries)
+    graph = csr_array((np.ones(entries.nnz), ends), shape=(queries + size,) * 2)
+    _, label = connected_components(graph, directed=False)
+    used = np.unique(label[entries.row])
+    order = np.argsort(label, kind="stable")
+    starts = np.searchsorted(label[order], used)
+    stops = np.searchsorted(label[order], used, side="right")
+    blocks = []
+    for start, stop in zip(starts, stops, strict=True):
+        members = order[start:stop]
+        rows, columns = members[members < queries], members[members >= queries] - queries
+        _check_size(rows.size, columns.size)
+        part = pattern[rows][:, columns].toarray()
+        # A power of two, so that scaling rounds nothing.
+        exponent = math.frexp(float(np.abs(part).max()))[1]
+        scaled = np.ldexp(part, -exponent)
+        if not (np.abs(scaled).max(axis=0).all() and np.abs(scaled).max(axis=1).all()):
+            raise _too_small("a row or column that vanishes beside the others")
+        blocks.append(Block(rows, columns, scaled, math.ldexp(1.0, exponent)))
+    return blocks
+
+
+def _check_size(rows: int, columns: int) -> None:
+    if rows * columns > LARGEST_BLOCK or min(rows, columns) > LARGEST_SIDE:
+        raise TooLarge(
+            f"the workload has a connected block of {rows} queries over {columns} cells; explicit "
+            f"blocks are solved up to {LARGEST_SIDE} on the smaller side and {LARGEST_BLOCK} "
+            f"entries; write it with structured workloads, or coarsen the domain"
+        )
+
+
+def _too_small(what: str) -> InvalidParameter:
+    return InvalidParameter(
+        "workload",
+        what,
+        "is too small or too nearly a combination of others to be answered in double precision",
+        "bring the queries to comparable sizes with weights, or drop it",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """A matrix with parallel rows and columns merged, and where each original one went.
+
+    An original row is as long as `row_ratio` times its merged row, and takes `row_share` of the
+    merged row's dual weight; an original column is `column_scale` times its representative.
+    """
+
+    matrix: FloatArray
+    row_index: IndexArray
+    row_ratio: FloatArray
+    row_share: FloatArray
+    column_index: IndexArray
+    column_scale: FloatArray
+    representative: FloatArray
+
+
+def merge_parallel(matrix: FloatArray, norm: float) -> Merged:
+    """Merge parallel rows by the ℓ_norm of their lengths, parallel columns by the longest."""
+    # Rows alike in size, or columns that differ in a small query alone would seem to be parallel.
+    alike = np.ldexp(matrix, -np.frexp(np.abs(matrix).max(axis=1))[1][:, None])
+    column_index, column_scale, chosen = _parallel(alike.T)
+    columns = matrix[:, chosen]
+    row_index, row_scale, leaders = _parallel(columns)
+    ratio = np.abs(row_scale)  # at most one: the longest row of each group leads it
+    length = np.ones(len(leaders))
+    share = np.zeros(len(ratio))
+    if math.isinf(norm):
+        share[leaders] = 1.0
+    else:
+        length = _sums(row_index, ratio**norm) ** (1 / norm)
+        ratio = ratio / length[row_index]
+        share = ratio ** (norm - 2)
+    representative = np.zeros(matrix.shape[1])
+    representative[chosen] = 1.0
+    merged = columns[leaders] * length[:, None]
+    return Merged(merged, row_index, ratio, share, column_index, column_scale, representative)
+
+
+def _sums(index: IndexArray, values: FloatArray) -> FloatArray:
+    """Sums of the values of each group."""
+    return np.asarray(np.bincount(index, values), dtype=np.float64)
+
+
+def _parallel(rows: FloatArray) -> tuple[IndexArray, FloatArray, IndexArray]:
+    """Group of every row, its length relative to the group's longest row, and that row."""
+    pivots = np.abs(rows).argmax(axis=1)
+    lengths = rows[np.arange(len(rows)), pivots]
+    # Directions equal to twelve digits count as one; answers are still computed from the originals.
+    directions = np.round(rows / lengths[:, None], 12) + 0.0
+    _, index = np.unique(directions, axis=0, return_inverse=True)
+    index = index.ravel()
+    order = np.lexsort((-np.abs(lengths), index))
+    leaders = order[np.searchsorted(index[order], np.arange(index.max() + 1))]
+    rank = np.argsort(np.argsort(leaders))  # groups stay in the order of the original rows
+    index, leaders = rank[index], np.sort(leaders)
+    return index, lengths / lengths[leaders[index]], leaders
+
+
+def solve_explicit(workload: Explicit, settings: Settings) -> Part:
+    """Solve the blocks one by one and join them at the best balance between them."""
+    queries, size = workload.shape
+    blocks = connected_blocks(workload.matrix)
+    if not blocks:
+        return nothing_asked(workload, settings.norm)
+    # Relative gaps do not add up over blocks, so each block has the whole tolerance.
+    solved = [_solve_block(block, settings) for block in blocks]
+    norm = settings.norm
+    position, scale = np.zeros(size, dtype=np.intp), np.zeros(size)
+    order = np.concatenate([block.columns for block in blocks])
+    position[order], scale[order] = np.arange(order.size), 1.0
+    strategy = BlockDiagonal(tuple(part.strategy for part in solved))
+    inverse = BlockDiagonal(tuple(part.inverse for part in solved))
+    values = np.array([part.value for part in solved])
+    bounds = np.array([part.lower_bound for part in solved])
+    a_share, b_share = _balance(bounds, norm)
+    a, b = np.zeros(queries), np.zeros(size)
+    for block, part, x, y in zip(blocks, solved, a_share, b_share, strict=True):
+        b[block.columns] = y * part.certificate.column_weights()
+        if norm > 2:
+            a[block.rows] = x * part.certificate.row_weights()
+
+    def errors() -> FloatArray:
+        result = np.zeros(queries)
+        for block, part in zip(blocks, solved, strict=True):
+            result[block.rows] = part.errors()
+        return result
+
+    mean = mean_factor(queries, norm)
+    notes = [note for part in solved for note in part.notes]
+    if len(blocks) > 1:
+        notes.insert(0, f"{len(blocks)} unconnected blocks solved apart")
+    return Part(
+        strategy=Folded(strategy, position, scale),
+        inverse=Adjoint(Folded(Adjoint(inverse), position, scale)),
+        errors=errors,
+        value=outward(error_norm(values, norm) * mean, len(blocks)),
+        lower_bound=inward(error_norm(bounds, norm) * mean, len(blocks)),
+        certificate=dense_weights(None if norm == 2 else a, b),
+        status=worst_status(solved),
+        iterations=sum(part.iterations for part in solved),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _balance(bounds: FloatArray, norm: float) -> tuple[FloatArray, FloatArray]:
+    """Dual mass of rows and columns of each block: maximises Σ √(α_k β_k) γ_k."""
+    relative = bounds / bounds.max()
+    if math.isinf(norm):
+        only = np.zeros(bounds.size)
+        only[relative.argmax()] = 1.0
+        return only, only
+    share = relative**norm / np.sum(relative**norm)
+    return share ** (1 - 2 / norm), share
+
+
+def _solve_block(block: Block, settings: Settings) -> Part:
+    """One block in sums over its own queries (not means), in the units of the whole matrix."""
+    norm = settings.norm
+    merged = merge_parallel(block.matrix, norm)
+    small = Explicit(merged.matrix)
+    spectrum = _circulant_spectrum(small.matrix) if norm == 2 else None
+    inner = None if spectrum is None else solve_spectrum(small, (small.size,), spectrum)
+    # A Gram matrix may be cyclic to all its digits, and its smallest queries are not.
+    if inner is None or _lost(small.matrix, inner).max() > _LOST:
+        start = _restricted_start(settings, block, merged)
+        problem = DenseProblem(small.matrix)
+        inner = solve_numerically(small, problem, replace(settings, start=start))
+    _check_reach(small.matrix, inner)
+    mean = mean_factor(small.queries, norm)
+    b = merged.representative * inner.certificate.column_weights()[merged.column_index]
+    a = inner.certificate.row_weights()
+    if a is not None:
+        a = merged.row_share * a[merged.row_index]
+    spread = Folded(Adjoint(inner.inverse), merged.column_index, merged.representative)
+    return replace(
+        inner,
+        strategy=Folded(inner.strategy, merged.column_index, merged.column_scale),
+        inverse=Adjoint(spread),
+        errors=lambda: block.scale * merged.row_ratio * inner.errors()[merged.row_index],
+        value=block.scale * inner.value / mean,
+        lower_bound=block.scale * inner.lower_bound / mean,
+        certificate=dense_weights(a, b),
+    )
+
+
+def _circulant_spectrum(matrix: FloatArray) -> FloatArray | None:
+    """Eigenvalues of the Gram matrix when cyclic shifts of the cells leave it unchanged."""
+    gram = matrix.T @ matrix
+    first, slack = gram[0], 1e-13 * np.abs(gram).max()
+    cyclic = np.abs(first[1:] - first[:0:-1]).max(initial=0.0) <= slack
+    if not cyclic or np.abs(gram[1:, 1:] - gram[:-1, :-1]).max(initial=0.0) > slack:
+        return None
+    return characters((len(gram),), first)
+
+
+def _restricted_start(settings: Settings, block: Block, merged: Merged) -> Weights | None:
+    """The warm start's weights on this block's merged rows and columns."""
+    if settings.start is None:
+        return None
+    b = _sums(merged.column_index, settings.start.b[block.columns])
+    a = settings.start.a
+    if a is None or settings.norm == 2:
+        return Weights(None, b)
+    power = dual_exponent(settings.norm)
+    return Weights(_sums(merged.row_index, a[block.rows] ** power) ** (1 / power), b)
+
+
+def _lost(matrix: FloatArray, inner: Part) -> FloatArray:
+    """How much of every query does not come back, relative to its largest entry."""
+    reached = inner.strategy.rmatvec(inner.inverse.rmatvec(matrix.T)).T
+    return np.asarray(np.abs(matrix - reached).max(axis=1) / np.abs(matrix).max(axis=1))
+
+
+def _check_reach(matrix: FloatArray, inner: Part) -> None:
+    """Refuse queries so small beside the others that double precision cannot answer them."""
+    lost = _lost(matrix, inner)
+    if lost.max() > _LOST:
+        raise _too_small(f"query {int(lost.argmax())} of its block")

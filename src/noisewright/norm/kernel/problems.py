@@ -1,0 +1,278 @@
+"""Workloads as the solver sees them: one spectral evaluation per step, on the smaller side.
+
+Each class turns dual weights into the spectrum of D_a^½ W D_b^½ by the cheapest exact route its
+structure allows, and builds the factorization that belongs to chosen weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.norm.kernel.certificate import EPSILON
+from noisewright.norm.kernel.solver import Spectrum, Weights
+from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.kinds.atoms import Ranges
+
+
+@dataclass(frozen=True)
+class Factors:
+    """A strategy A (r × n, sensitivity one) and its inverse on W's row space: R = W·inverse."""
+
+    strategy: FloatArray
+    inverse: FloatArray
+
+
+def unit_factors(strategy: FloatArray, inverse: FloatArray) -> Factors:
+    """The same pair scaled so that the longest column of the strategy is exactly one."""
+    longest = float(np.sqrt(np.einsum("ij,ij->j", strategy, strategy).max()))
+    return Factors(strategy / longest, inverse * longest)
+
+
+WELL_CONDITIONED = 1e-10  # ratio of eigenvalues below which squaring would blur directions
+
+
+def gram_root(gram: FloatArray) -> FloatArray:
+    """A matrix with this Gram matrix and as many rows as it has rank."""
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > values.size * EPSILON * max(float(values[-1]), 0.0)
+    return np.asarray(np.sqrt(values[keep])[:, None] * vectors[:, keep].T)
+
+
+def right_singular(matrix: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Singular values and right singular vectors of a full-rank matrix times D_b^½."""
+    _, s, vt = np.linalg.svd(matrix * np.sqrt(b), full_matrices=False)
+    return s, vt.T
+
+
+def row_basis(matrix: FloatArray) -> FloatArray:
+    """Orthonormal rows that span those of a matrix, found with all of them alike in size.
+
+    A factorization in these coordinates multiplies back to every query, however small beside
+    others: their sizes decide about weights, not about the row space.
+    """
+    largest = np.abs(matrix).max(axis=1)
+    alike = matrix[largest > 0] / largest[largest > 0, None]
+    _, s, vt = np.linalg.svd(alike, full_matrices=False)
+    rank = int(np.count_nonzero(s > max(alike.shape) * EPSILON * s[0]))
+    return np.eye(matrix.shape[1]) if rank == matrix.shape[1] else np.asarray(vt[:rank])
+
+
+@dataclass(frozen=True, eq=False)
+class GramProblem:
+    """Norm 2 from the Gram matrix alone: an n × n eigenproblem, however many queries."""
+
+    gram: FloatArray
+
+    @property
+    def rows(self) -> int:
+        return 0
+
+    @property
+    def columns(self) -> int:
+        return len(self.gram)
+
+    @cached_property
+    def _root(self) -> FloatArray:
+        return gram_root(self.gram)
+
+    def _eigen(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+        root = np.sqrt(b)
+        values, vectors = np.linalg.eigh(root[:, None] * self.gram * root)
+        if values[0] > WELL_CONDITIONED * values[-1]:
+            return np.sqrt(values), vectors
+        return right_singular(self._root, b)
+
+    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+        """Eigenvalues of D_b^½ M D_b^½."""
+        s, v = self._eigen(b)
+        return Spectrum(float(s.sum()), None, (v * v) @ s / b)
+
+    def factors(self, weights: Weights) -> Factors:
+        s, v = self._eigen(weights.b)
+        return column_side_factors(s, v, weights.b)
+
+
+def column_side_factors(s: FloatArray, v: FloatArray, b: FloatArray) -> Factors:
+    """The factorization from singular values and right singular vectors."""
+    root, half = np.sqrt(b), np.sqrt(s)
+    return unit_factors(half[:, None] * v.T / root, root[:, None] * v / half)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseProblem:
+    """An explicit matrix: eigenproblem on the smaller side, SVD when it is ill-conditioned."""
+
+    matrix: FloatArray
+
+    @property
+    def rows(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def columns(self) -> int:
+        """Domain size."""
+        return int(self.matrix.shape[1])
+
+    @cached_property
+    def _gram(self) -> FloatArray:
+        return self.matrix.T @ self.matrix
+
+    @cached_property
+    def basis(self) -> FloatArray:
+        """Orthonormal rows that span the queries, however much these differ in size."""
+        return row_basis(self.matrix)
+
+    @property
+    def rank(self) -> int:
+        """Number of directions the queries use."""
+        return len(self.basis)
+
+    @cached_property
+    def _delicate(self) -> bool:
+        s = np.linalg.svd(self.matrix, compute_uv=False)
+        return bool(s[-1] ** 2 < WELL_CONDITIONED * s[0] ** 2)
+
+    def singular(
+        self, a: FloatArray | None, b: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Left singular vectors, singular values and right singular vectors of D_a^½ W D_b^½."""
+        scaled = self.matrix * np.sqrt(b)
+        if a is not None:
+            scaled = np.sqrt(a)[:, None] * scaled
+        u, s, vt = np.linalg.svd(scaled, full_matrices=False)
+        # Weights are positive, so they leave the rank as it is, however small they are.
+        return u[:, : self.rank], s[: self.rank], vt[: self.rank].T
+
+    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+        """Singular values, and the squared lengths of rows and columns of the factorization."""
+        if not self._delicate:
+            side = self._row_side if self.rows < self.columns else self._column_side
+            spectrum = side(a, b)
+            if spectrum is not None:
+                return spectrum
+        u, s, v = self.singular(a, b)
+        rows = None if a is None else (u * u) @ s / a
+        return Spectrum(float(s.sum()), rows, (v * v) @ s / b)
+
+    def _column_side(self, a: FloatArray | None, b: FloatArray) -> Spectrum | None:
+        w, root = self.matrix, np.sqrt(b)
+        gram = self._gram if a is None else w.T @ (a[:, None] * w)
+        values, v = np.linalg.eigh(root[:, None] * gram * root)
+        if values[0] < WELL_CONDITIONED * values[-1]:
+            return None
+        s = np.sqrt(values)
+        rows = None
+        if a is not None:
+            inverse = w @ (root[:, None] * v)
+            rows = (inverse * inverse) @ (1 / s)
+        return Spectrum(float(s.sum()), rows, (v * v) @ s / b)
+
+    def _row_side(self, a: FloatArray | None, b: FloatArray) -> Spectrum | None:
+        w = self.matrix
+        root = np.ones(self.rows) if a is None else np.sqrt(a)
+        values, u = np.linalg.eigh(root[:, None] * ((w * b) @ w.T) * root)
+        if values[0] < WELL_CONDITIONED * values[-1]:
+            return None
+        s = np.sqrt(values)
+        images = w.T @ (root[:, None] * u)
+        rows = None if a is None else (u * u) @ s / a
+        return Spectrum(float(s.sum()), rows, (images * images) @ (1 / s))
+
+    def factors(self, weights: Weights) -> Factors:
+        """The factorization at these weights, by SVD: done once, so accuracy comes first.
+
+        With W = Z·Q in coordinates of the basis and Q·D_b^½ = C·O, the singular vectors of
+        D_a^½ Z C give A = S^½ Vᵀ C⁻¹ Q, which spans the queries whatever their sizes.
+        """
+        if self.rank == self.columns:
+            _, s, v = self.singular(weights.a, weights.b)
+            return column_side_factors(np.maximum(s, EPSILON * s[0]), v, weights.b)
+        root_a = np.ones(self.rows) if weights.a is None else np.sqrt(weights.a)
+        upper = np.asarray(np.linalg.qr((self.basis * np.sqrt(weights.b)).T, mode="r"))
+        queries = (root_a[:, None] * (self.matrix @ self.basis.T)) @ upper.T
+        _, s, vt = np.linalg.svd(queries, full_matrices=False)
+        half = np.sqrt(np.maximum(s, EPSILON * s[0]))
+        strategy = half[:, None] * np.linalg.solve(upper, vt.T).T @ self.basis
+        return unit_factors(strategy, self.basis.T @ (upper.T @ vt.T / half))
+
+
+@dataclass(frozen=True, eq=False)
+class RowwiseProblem:
+    """Any workload whose rows are reached only through the two functions above."""
+
+    workload: Workload
+
+    @property
+    def rows(self) -> int:
+        return self.workload.queries
+
+    @property
+    def columns(self) -> int:
+        return self.workload.size
+
+    def _eigen(self, a: FloatArray | None, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+        a = np.ones(self.rows) if a is None else a
+        root = np.sqrt(b)
+        gram = self.workload.weighted_gram(a)
+        values, vectors = eigen(root[:, None] * gram * root)
+        if values[0] > WELL_CONDITIONED * values[-1]:
+            return np.sqrt(values), vectors
+        return right_singular(gram_root(gram), b)
+
+    def spectrum(self, a: FloatArray | None, b: FloatArray) -> Spectrum:
+        s, v = self._eigen(a, b)
+        half = np.sqrt(b)[:, None] * v / np.sqrt(s)
+        rows = np.maximum(self.workload.row_quadratics(half @ half.T), 0.0)
+        columns = (v * v) @ s / b
+        if self._mirror is not None:
+            rows, columns = (rows + rows[self._mirror]) / 2, (columns + columns[::-1]) / 2
+        return Spectrum(float(s.sum()), rows, columns)
+
+    @cached_property
+    def _mirror(self) -> npt.NDArray[np.intp] | None:
+        """Where each interval goes when the domain is reversed: keeps weights exactly symmetric."""
+        if not isinstance(self.workload, Ranges):
+            return None
+        n = self.workload.size
+        first, last = np.triu_indices(n)
+        begin, end = n - 1 - last, n - 1 - first
+        return np.asarray(begin * n - begin * (begin - 1) // 2 + end - begin)
+
+    def factors(self, weights: Weights) -> Factors:
+        s, v = self._eigen(weights.a, weights.b)
+        return column_side_factors(s, v, weights.b)
+
+
+def eigen(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues in ascending order and eigenvectors of a symmetric matrix.
+
+    A matrix that equals its own reversal (ranges, with symmetric weights) splits into an even and
+    an odd half: a quarter of the work.
+    """
+    n = len(matrix)
+    reversed_ = matrix[::-1, ::-1]
+    if n < 32 or np.abs(matrix - reversed_).max() > 1e-12 * np.abs(matrix).max():
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
+    half, odd = divmod(n, 2)
+    corner, across = matrix[:half, :half], matrix[:half, n - half :][:, ::-1]
+    even = np.empty((half + odd, half + odd))
+    even[:half, :half] = corner + across
+    if odd:
+        even[half, :half] = even[:half, half] = np.sqrt(2) * matrix[half, :half]
+        even[half, half] = matrix[half, half]
+    plus_values, plus = np.linalg.eigh(even)
+    minus_values, minus = np.linalg.eigh(corner - across)
+    vectors = np.zeros((n, n))
+    vectors[:half, : half + odd] = plus[:half] / np.sqrt(2)
+    vectors[half : n - half, : half + odd] = plus[half:]
+    vectors[n - half :, : half + odd] = plus[:half][::-1] / np.sqrt(2)
+    vectors[:half, half + odd :] = minus / np.sqrt(2)
+    vectors[n - half :, half + odd :] = -minus[::-1] / np.sqrt(2)
+    values = np.concatenate([plus_values, minus_values])
+    order = np.argsort(values)
+    return values[order], vectors[:, order]

@@ -1,0 +1,1 @@
+"""Strategies for noise that is calibrated to L1 distances."""

@@ -1,0 +1,263 @@
+"""Several plans about the same people: one budget split among them, or their spends added up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import inf
+from operator import add
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from noisewright.central.mechanism import Counts
+from noisewright.display import Shown
+from noisewright.domain import Domain, Unit
+from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, refuse_given
+from noisewright.planning.budgets.spending import Again, Cost, LedgerLike, Reservation, purse_of
+from noisewright.planning.central.choice.choose import error_norm, plan_central
+from noisewright.planning.central.choice.problems import Composition, check_composition
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.counting import Counter, Data, is_histogram
+from noisewright.planning.plan import Forecast, Plan
+from noisewright.planning.release import Release
+from noisewright.privacy.exact.rounding import probability
+from noisewright.privacy.promise.budget import Privacy, pure_promise
+from noisewright.privacy.promise.calibration import least_error_shares, split, splittable
+from noisewright.privacy.promise.composition import composed_epsilon
+from noisewright.privacy.promise.spend import Spend
+from noisewright.workload import Queries, workload
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Together(Shown):
+    """Plans that may all be released, each once, under `privacy` in total."""
+
+    privacy: Privacy
+    plans: tuple[CentralPlan, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def model(self) -> str:
+        """Who adds the noise."""
+        return "central"
+
+    @cached_property
+    def spend(self) -> Spend:
+        """What releasing every plan once costs, from the noise that is drawn."""
+        return total_spend(self.plans)
+
+    @property
+    def keeps_budget(self) -> bool:
+        """Whether the noise of all plans together keeps the promise."""
+        budget = splittable(self.privacy)
+        promise = self.spend.promise()
+        if promise.neighbours != self.privacy.neighbours:
+            return False
+        if budget.rho is not None:
+            return promise.rho is not None and promise.rho <= budget.rho
+        return promise.kind == "pure" and (promise.epsilon or inf) <= (budget.epsilon or 0.0)
+
+    def forecast(self) -> Forecast:
+        """Errors of all answers of all plans, one after the other; each plan has its own bound."""
+        forecasts = [plan.forecast() for plan in self.plans]
+        return Forecast(
+            np.concatenate([forecast.std for forecast in forecasts]),
+            np.concatenate([forecast.halfwidth for forecast in forecasts]),
+            np.concatenate([forecast.simultaneous_halfwidth for forecast in forecasts]),
+            forecasts[0].error,
+        )
+
+    def release(
+        self,
+        data: Data,
+        *,
+        counter: Counter | None = None,
+        ledger: LedgerLike | None = None,
+        dataset: str | None = None,
+        again: Again = "refuse",
+    ) -> tuple[Release, ...]:
+        """Release every plan from the same table; each call spends the whole budget.
+
+        A table is read once for all of them: a stream is gone after it, and a file may change.
+        With a `ledger`, all of it is one entry of the `dataset`'s budget, and no answers are kept.
+        """
+        for plan in self.plans:
+            plan.check_usable()
+        purse = purse_of(ledger, dataset, again)
+        if purse is not None:
+            purse.check(self.cost)
+        counts = self._counts(data, counter)
+
+        def make(reservation: Reservation | None) -> tuple[Release, ...]:
+            pairs = zip(self.plans, counts, strict=True)
+            return tuple(plan.release_counts(c, reservation=reservation) for plan, c in pairs)
+
+        return make(None) if purse is None else purse.spend(self.cost, make)
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What a ledger is told of releasing every plan once."""
+        from noisewright.planning.files import plan_digest
+
+        costs = [plan.cost for plan in self.plans]
+        noise = [drawn for cost in costs for drawn in cost.noise]
+        title = "; ".join(cost.title for cost in costs)
+        return Cost(self.spend, self.privacy, plan_digest(self), title, noise, self._unit(costs))
+
+    def _unit(self, costs: Sequence[Cost]) -> Unit | None:
+        """Whose loss it is altogether: plans must be about the same persons."""
+        units = [cost.unit for cost in costs]
+        if len({unit and unit.name for unit in units}) > 1:
+            raise InvalidParameter(
+                "unit", [unit and unit.name for unit in units], "differ between the plans",
+                "what is spent on different units does not add up",
+            )  # fmt: skip
+        return max(units, key=lambda unit: 0 if unit is None else unit.rows)
+
+    def _counts(self, data: Data, counter: Counter | None) -> list[Counts]:
+        """The exact tables of every plan."""
+        if is_histogram(data):
+            return [plan.counts(data) for plan in self.plans]
+        domains = {plan.domain and plan.domain.fingerprint for plan in self.plans}
+        if len(domains) > 1:
+            raise InvalidParameter(
+                "plans", len(domains), "must share one schema to be released from one table"
+            )
+        tables = dict.fromkeys(table for plan in self.plans for table in plan.method.tables)
+        return [self.plans[0].counts(data, counter, list(tables))] * len(self.plans)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+        return {
+            "privacy": self.privacy.to_dict(),
+            "spend": self.spend.to_dict(),
+            "shares": list(self.shares),
+            "plans": [plan.summary() for plan in self.plans],
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write all plans into one file, whole or not at all."""
+        from noisewright.planning.files import save
+
+        save(self, path)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("privacy", self.privacy.text()),
+            *((plan.workload.brief(), plan.mechanism) for plan in self.plans),
+        ]
+
+
+def plan_together(
+    queries: Sequence[Queries],
+    privacy: Privacy,
+    *,
+    shares: Sequence[float] | None = None,
+    importance: Sequence[float] | None = None,
+    error: str | float = "rmse",
+    domain: Domain | None = None,
+    counter: Counter | None = None,
+    composition: Composition = "one",
+) -> Together:
+    """Plan several releases about the same people, each with its share of one budget.
+
+    Without `shares`, they are chosen to make the total squared error least, each release's errors
+    counting `importance` times (once, by default). Under (ε, δ) all have Gaussian noise, whose ρ
+    adds up, or all share pure ε, whichever errs less; with `composition="many"` the former.
+    """
+    check_composition(composition, privacy)
+    if not queries:
+        raise InvalidParameter("queries", [], "must not be empty", "ask something")
+    if shares is not None:
+        given = {"importance": importance is not None and list(importance)}
+        refuse_given(given, "does not go with shares, which say who gets how much", "give one")
+    asked, norm = [workload(query) for query in queries], error_norm(error)
+    weights = _positive("importance", importance or [1.0] * len(asked), len(asked))
+
+    def made(budget: Privacy) -> tuple[float, Together]:
+        whole = splittable(budget)
+        alone = [plan_central(one, whole, norm, domain=domain, counter=counter) for one in asked]
+        portions = _portions(alone, weights, budget) if shares is None else _given(shares, alone)
+        left = max(0.0, 1.0 - sum(portions))
+        budgets = split(whole, [*portions, *([left] if left > 1e-9 else [])])
+        plans = tuple(plan.at(own) for plan, own in zip(alone, budgets, strict=False))
+        return sum(_costs(plans, weights)), Together(budget, plans, portions)
+
+    cost, best = made(privacy)
+    pure = None if composition == "many" else pure_promise(privacy)
+    # ε is dearer to share than ρ: where it pays for no plan alone, it does not for all together.
+    alone = (plan_central(one, privacy, norm, domain=domain) for one in asked)
+    if pure is None or all(plan.asked is None for plan in alone):
+        return best
+    try:
+        other_cost, other = made(pure)
+    except (InvalidParameter, OutOfReach, TooLarge):  # of a plan that has Gaussian noise alone
+        return best
+    return other if other_cost < cost else best
+
+
+def _portions(
+    alone: Sequence[CentralPlan], weights: Sequence[float], privacy: Privacy
+) -> tuple[float, ...]:
+    """The shares that make the total squared error least."""
+    return least_error_shares(_costs(alone, weights), privacy)
+
+
+def _costs(plans: Sequence[CentralPlan], weights: Sequence[float]) -> list[float]:
+    """The squared errors of every plan, in units of the largest weight."""
+    top = max(weights)
+    return [
+        float((weight / top) ** 2 * plan.accuracy.variance.sum())
+        for weight, plan in zip(weights, plans, strict=True)
+    ]
+
+
+def _given(shares: Sequence[float], alone: Sequence[CentralPlan]) -> tuple[float, ...]:
+    portions = tuple(_positive("shares", shares, len(alone)))
+    if sum(portions) > 1 + 1e-9:
+        raise InvalidParameter("shares", list(shares), "must not add up to more than one")
+    return portions
+
+
+def total_spend(plans: Sequence[Plan]) -> Spend:
+    """What executing every one of these plans once costs, about the same people."""
+    for plan in plans:
+        if not isinstance(getattr(plan, "spend", None), Spend):
+            rule = "must be plans or what else says what it spends"
+            raise InvalidParameter("plans", type(plan).__name__, rule)
+    relations = sorted({plan.privacy.neighbours for plan in plans})
+    if len(relations) != 1:
+        raise InvalidParameter(
+            "plans", relations, "must be for one relation of neighbours", "give at least one plan"
+        )
+    return reduce(add, (plan.spend for plan in plans))
+
+
+def epsilon_of(
+    plans: Sequence[Plan], delta: float, accounting: Literal["loss", "zcdp"] = "loss"
+) -> float:
+    """The ε at `delta` of executing every one of these plans once, about the same people.
+
+    Counts, sums, streams and reports without a curator add up. The least of all bounds that hold is
+    returned, rounded up: exact for Gaussian releases alone, zCDP, and ε added up. Mixtures are also
+    read by the distribution of their privacy loss, unless "zcdp" asks for proven rounding alone.
+    """
+    probability("delta", delta)
+    if accounting not in ("loss", "zcdp"):
+        raise InvalidParameter("accounting", accounting, "must be loss or zcdp")
+    spend = total_spend(plans)
+    epsilon = spend.promise(delta).epsilon
+    assert epsilon is not None
+    return epsilon if accounting == "zcdp" else composed_epsilon(spend, delta)
+
+
+def _positive(name: str, values: Sequence[float], count: int) -> list[float]:
+    numbers = [float(value) for value in values]
+    if len(numbers) != count or not all(np.isfinite(v) and v > 0 for v in numbers):
+        raise InvalidParameter(
+            name, list(values), f"must be {count} positive numbers", "one per release"
+        )
+    return numbers

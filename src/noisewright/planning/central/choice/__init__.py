@@ -1,0 +1,1 @@
+"""Which mechanism plans a workload, and how the others compare."""

@@ -1,0 +1,98 @@
+"""The figures of a plan with a curator that scripts and records rely on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright import __version__
+from noisewright.planning.plan import LEVEL
+from noisewright.privacy.exact.rounding import float_above
+from noisewright.privacy.promise.contribution import Contribution
+from noisewright.workload.questions.spec import Questions
+
+if TYPE_CHECKING:
+    from noisewright.planning.central.plan import CentralPlan
+
+
+def central_record(plan: CentralPlan) -> dict[str, Any]:
+    """What a release spends and how: ready for JSON, nothing private in it."""
+    from noisewright.planning.files import strategy_hash
+
+    forecast = plan.forecast()
+    return {
+        "format": "noisewright-release",
+        "version": __version__,
+        "model": "central",
+        "mechanism": plan.mechanism,
+        "privacy": plan.privacy.to_dict(),
+        "neighbours": plan.privacy.neighbours,
+        "person": plan.person,
+        "spend": plan.spend.to_dict(),
+        "spends": plan.spends,
+        **_asked(plan),
+        "strategy_hash": strategy_hash(plan.method),
+        "workload": plan.workload.brief(),
+        "domain": None if plan.domain is None else plan.domain.fingerprint,
+        "queries": plan.queries,
+        "interval_level": LEVEL,
+        "libraries": {"numpy": np.__version__},
+        **measured(plan),
+        "error": forecast.error,
+        "lower_bound": forecast.lower_bound,
+        "ratio": forecast.ratio,
+        "bound_class": forecast.bound_class,
+        "bounds": [bound.to_dict() for bound in forecast.bounds],
+        **({"notes": notes} if (notes := _notes(plan)) else {}),
+    }
+
+
+def central_summary(plan: CentralPlan) -> dict[str, Any]:
+    """The figures of a plan, before anything is released."""
+    forecast = plan.forecast()
+    return {
+        "mechanism": plan.mechanism,
+        "privacy": plan.privacy.to_dict(),
+        "spends": plan.spends,
+        **_asked(plan),
+        "person": plan.person,
+        **forecast.summary(),
+        "error": forecast.error,
+        "queries": plan.queries,
+        "size": prod(plan.sizes),
+        **measured(plan),
+        "status": plan.status,
+        "seconds": plan.seconds,
+    }
+
+
+def _asked(plan: CentralPlan) -> dict[str, Any]:
+    """The promise that was asked for, where the plan keeps a stronger one."""
+    return {} if plan.asked is None else {"asked": plan.asked.to_dict()}
+
+
+def measured(plan: CentralPlan) -> dict[str, Any]:
+    """What is drawn and measured; a person moves it by so many times what a row does."""
+    return _of_rows(plan.method.record(), plan.contribution)
+
+
+def _of_rows(record: dict[str, Any], contribution: Contribution) -> dict[str, Any]:
+    """What a mechanism says of itself, with the sensitivity of all rows of a person."""
+    if contribution.rows == 1:
+        return record
+    told = dict(record)
+    if "sensitivity" in told:
+        told["sensitivity"] = float_above(Fraction(told["sensitivity"]) * contribution.multiple)
+    if "parts" in told:
+        told["parts"] = [_of_rows(part, contribution) for part in told["parts"]]
+    return told
+
+
+def _notes(plan: CentralPlan) -> dict[str, str]:
+    """What must be known to read some of the answers."""
+    if not isinstance(plan.workload, Questions):
+        return {}
+    return {s.name: s.note for s in plan.workload.statistics if s.note is not None}

@@ -1,0 +1,1 @@
+"""What nobody declared: values that are told first, and bounds of columns."""

@@ -1,0 +1,190 @@
+"""From noisy cumulative counts to bounds: where most people are, how far out the rest reach.
+
+Nothing here sees data. Constants were chosen on shapes of data (benchmarks/bounds.py) so that with
+2,000 people and ε = 0.1 hardly anybody is clipped and bounds are little wider than the data.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor, log10
+
+import numpy as np
+
+from noisewright.workload.base import FloatArray
+from noisewright.workload.questions.quantiles import monotone_counts
+
+_MAGNITUDES = 2.0 ** np.arange(-20, 53, 2)
+MAGNITUDES = np.concatenate([-_MAGNITUDES[::-1], [0.0], _MAGNITUDES])
+"""Edges of cells of both signs, each four times as far from zero as the one before."""
+
+ZOOM_CELLS = 12
+_AROUND, _ASIDE = 1.0, 0.5  # widths of the interval found, on either side: about zero, and away
+_DISTANCES = np.array([0.5, 1.0, 1.5, 2.2, 3.5, 8.0, 24.0])
+END_CELLS = 2 * len(_DISTANCES)
+_MOST = 0.6  # share of people that an interval must hold to be where they are
+_AT_FIRST, _OF_FEW, _FEW = 0.7, 0.85, 0.8  # the same on the first grid, and where many are at zero
+_INNER, _OUTER = 0.75, 0.94  # shares of people by whose distances a tail is judged
+_SEEN = 2.0  # standard errors that a count must be to be clearly there
+_OTHERS = 2.5  # the same of people who are not at zero: a false alarm finds no narrow interval
+_BEYOND = 0.005  # share of people who may lie beyond a bound that counts themselves tell
+_STEPS = 20  # that fit between the bounds at least: they are rounded to one of them
+_FEW_BINS, _MOST_BINS = 25, 60  # more than twenty only where round edges need them
+_NEAR_ZERO = 5.0  # a bound so much nearer to zero than the other is put to zero
+
+ROWS = np.array([0, 1, 2, 3, 4, 6, 8, *(2**k * s for k in range(3, 19) for s in (1.5, 2))], float)
+"""Ends of cells of how many rows people have: a cell is above one of them, up to the next."""
+_ROWS_KEPT = 0.95  # share of people whose rows should all count
+
+
+def crowded(edges: FloatArray, below: FloatArray, share: float = _MOST) -> tuple[float, float]:
+    """The shortest interval between edges in which most people are, by noisy counts below them.
+
+    Far and wide intervals are never the shortest, so that noise cannot make it too wide, and it
+    takes much noise to make an empty one seem crowded.
+    """
+    counts = np.concatenate([[0.0], below])
+    inside = counts[None, :] - counts[:, None]
+    width = edges[None, :] - edges[:, None]
+    width = np.where((inside >= share * counts[-1]) & (width > 0), width, np.inf)
+    first, last = divmod(int(np.argmin(width)), len(edges))
+    if not np.isfinite(width[first, last]):  # nobody to be seen
+        return float(edges[0]), float(edges[-1])
+    return float(edges[first]), float(edges[last])
+
+
+def magnitude(below: FloatArray, spread: FloatArray) -> tuple[float, float]:
+    """Where most people are on the signed geometric grid.
+
+    Those at zero are left aside where others clearly are there: else the least interval around zero
+    would win wherever many people have none of what is measured.
+    """
+    counts = np.diff(below, prepend=0.0)
+    middle = len(counts) // 2
+    counts[middle - 1 : middle + 1] = 0.0
+    others = np.cumsum(counts)
+    if others[-1] <= _OTHERS * spread[-1]:
+        return crowded(MAGNITUDES, below, _AT_FIRST)
+    few = others[-1] < _FEW * below[-1]
+    return crowded(MAGNITUDES, others, _OF_FEW if few else _AT_FIRST)
+
+
+def zoomed(low: float, high: float) -> FloatArray:
+    """Equal cells over an interval and around it.
+
+    Away from zero the interval is most of its own distance from zero wide, and people may all be in
+    a small part of it, as years are: cells are narrower there.
+    """
+    around = (_ASIDE if low * high > 0 else _AROUND) * (high - low)
+    return np.linspace(low - around, high + around, ZOOM_CELLS + 1)
+
+
+def outward(edges: FloatArray, below: FloatArray, spread: FloatArray) -> FloatArray:
+    """Edges that lie ever farther from the median, in units of how far most people spread.
+
+    Zero is one of them where it lies between: who is below zero is a question of its own.
+    """
+    low, high = crowded(edges, below)
+    fitted = monotone_counts(below, spread)
+    middle, reach = place(edges, fitted, 0.5), (high - low) / 2
+    ends = reach * _DISTANCES
+    grid = np.concatenate([middle - ends[::-1], [middle], middle + ends])
+    if grid[0] < 0 < grid[-1]:
+        grid[int(np.argmin(np.abs(grid)))] = 0.0
+    return grid
+
+
+def place(edges: FloatArray, fitted: FloatArray, share: float) -> float:
+    """Where a share of people lies below, evenly spread within cells; `fitted` never falls."""
+    counts = np.concatenate([[0.0], fitted])
+    target = share * counts[-1]
+    cell = min(max(int(np.searchsorted(counts, target)), 1), len(fitted))
+    inside = counts[cell] - counts[cell - 1]
+    part = (target - counts[cell - 1]) / inside if inside > 0 else 1.0
+    return float(edges[cell - 1] + min(max(part, 0.0), 1.0) * (edges[cell] - edges[cell - 1]))
+
+
+def ends(edges: FloatArray, below: FloatArray, spread: FloatArray) -> tuple[float, float]:
+    """Bounds beyond which hardly anybody lies.
+
+    The ends of the data are too few people to be seen under noise. They are judged by the distance
+    from the median to where 6 % are beyond, stretched the more the longer the tail is for the
+    distance to where 25 % are: by some 1.4 for evenly spread data, 2.3 for normal ones, 3 and more
+    for long tails.
+    """
+    fitted = monotone_counts(below, spread)
+    middle = place(edges, fitted, 0.5)
+
+    def end(inner: float, outer: float) -> float:
+        near, far = (abs(place(edges, fitted, share) - middle) for share in (inner, outer))
+        length = far / near if near > 0 else np.inf
+        return far * float(np.clip(1.5 * (length - 0.82), 1.15, 6.0))
+
+    lower = middle - end(1 - _INNER, 1 - _OUTER)
+    upper = middle + end(_INNER, _OUTER)
+    if _SEEN * float(spread.max()) < _BEYOND * below[-1] / 2:
+        lower, upper = _seen(edges, fitted, lower, upper)
+    zero = np.flatnonzero(edges[1:-1] == 0)
+    if len(zero) and lower < 0 < upper:
+        negative, error = below[zero[0]], _SEEN * spread[zero[0]]
+        lower = 0.0 if negative < error else lower
+        upper = 0.0 if below[-1] - negative < error else upper
+    return _rounded(min(lower, upper), max(lower, upper))
+
+
+def _seen(edges: FloatArray, fitted: FloatArray, lower: float, upper: float) -> tuple[float, float]:
+    """The same bounds where counts are clear enough to say themselves where nearly all people end.
+
+    Few different values, as 0 and 1, have no tail to be judged by: a bound is then no farther than
+    the first edge beyond which nearly nobody is, and no nearer than where nearly all have come.
+    """
+    counts = np.concatenate([[0.0], fitted])
+    most = _BEYOND * counts[-1]
+    low = edges[np.flatnonzero(counts < most)[-1]]
+    high = edges[np.flatnonzero(counts[-1] - counts < most)[0]]
+    inner = place(edges, fitted, _BEYOND), place(edges, fitted, 1 - _BEYOND)
+    return min(max(lower, low), inner[0]), max(min(upper, high), inner[1])
+
+
+def _rounded(lower: float, upper: float) -> tuple[float, float]:
+    """Outward to a step that people count in; a side near zero for its size becomes zero."""
+    if 0 < lower < upper / _NEAR_ZERO:
+        lower = 0.0
+    if lower / _NEAR_ZERO < upper < 0:
+        upper = 0.0
+    step = _step(max(upper - lower, abs(upper) * 1e-9, 1e-30))
+    first, last = floor(lower / step), ceil(upper / step)
+    return _multiple(first, step), _multiple(max(last, first + 1), step)
+
+
+def _step(width: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten of which a width holds `_STEPS` or more."""
+    power = 10.0 ** floor(log10(width / _STEPS))
+    return max(k * power for k in (1, 2, 5) if k * power <= width / _STEPS * (1 + 1e-9))
+
+
+def _multiple(number: int, step: float) -> float:
+    """So many steps as the decimal number that people would write."""
+    return float(f"{number * step:.14g}")
+
+
+def even_edges(lower: float, upper: float) -> tuple[float, ...]:
+    """Equal bins between two bounds, at the steps that people count in: some twenty if they fit."""
+    width = upper - lower
+    rounding = 1e-15 * (abs(lower) + abs(upper))
+    power = 10.0 ** floor(log10(width / _MOST_BINS))
+    for most in (_FEW_BINS, _MOST_BINS):
+        for step in (k * power for k in (1, 2, 5, 10, 20, 50)):
+            first, last = round(lower / step), round(upper / step)
+            off = abs(first * step - lower) + abs(last * step - upper)
+            if off < 1e-6 * step + rounding and last - first <= most:
+                inner = (_multiple(k, step) for k in range(first + 1, last))
+                return lower, *inner, upper
+    inner = (float(f"{edge:.12g}") for edge in np.linspace(lower, upper, _FEW_BINS)[1:-1])
+    return lower, *inner, upper
+
+
+def rows_to_keep(up_to: FloatArray, spread: FloatArray) -> int:
+    """How many rows of a person should count, from noisy counts of people with up to so many."""
+    fitted = monotone_counts(up_to, spread)
+    cell = int(np.searchsorted(fitted, _ROWS_KEPT * fitted[-1]))
+    return int(ROWS[min(cell, len(fitted) - 1) + 1])

@@ -1,0 +1,82 @@
+"""What plans of values that nobody listed, and tables over these, are kept as."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+from noisewright.planning.central.files import ReleaseFile
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.found.open_values import OpenPlan, OpenTables, plan_open
+from noisewright.planning.found.values import ValuePlan, plan_values
+from noisewright.planning.kept import Arrays, Kept, Text
+from noisewright.planning.release import Release
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.workload.base import Array
+
+
+class ValuesFile(Kept, frozen=True, tag="values-plan"):
+    """A plan of values that nobody listed: all else follows from these."""
+
+    column: Text
+    privacy: dict[str, Any]
+    unit: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, plan: ValuePlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        unit = None if plan.unit is None else plan.unit.to_dict()
+        return cls(column=plan.column, privacy=plan.privacy.to_dict(), unit=unit)
+
+    def content(self, arrays: Arrays) -> ValuePlan:
+        """The plan again."""
+        return plan_values(self.column, Privacy.from_dict(self.privacy), unit=self.unit)
+
+
+class OpenFile(Kept, frozen=True, kw_only=True, tag="open"):
+    """Values that nobody listed, and tables over them: all follows from what was declared."""
+
+    schema: dict[str, Any]
+    queries: dict[str, Any]
+    privacy: dict[str, Any]
+    share: float
+    error: Text
+
+    @classmethod
+    def of(cls, plan: OpenPlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        return cls(
+            schema=dict(plan.schema), queries=dict(plan.queries),
+            privacy=plan.privacy.to_dict(), share=plan.share, error=plan.error,
+        )  # fmt: skip
+
+    def content(self, arrays: Arrays) -> OpenPlan:
+        """The plan again."""
+        privacy = Privacy.from_dict(self.privacy)
+        return plan_open(self.queries, self.schema, privacy, share=self.share, error=self.error)
+
+
+class OpenReleaseFile(Kept, frozen=True, kw_only=True, tag="open-release"):
+    """Values that were told, and a release of tables over them."""
+
+    selection: OpenFile
+    values: dict[Text, list[Text]]
+    tables: ReleaseFile
+
+    @classmethod
+    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+        """What a release is kept as."""
+        plan = release.plan
+        assert isinstance(plan, OpenTables)
+        return cls(
+            selection=OpenFile.of(plan.selection, arrays),
+            values={name: list(told) for name, told in plan.values.items()},
+            tables=ReleaseFile.of(release, arrays),
+        )
+
+    def content(self, arrays: Arrays) -> Release:
+        """The release again, if its tables are over these values."""
+        tables = self.tables.content(arrays)
+        assert isinstance(tables.plan, CentralPlan)
+        plan = self.selection.content(arrays).told(tables.plan, self.values)
+        return replace(tables, plan=plan)

@@ -1,0 +1,155 @@
+"""What plans without a curator and estimates from reports are kept as."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+from typing import Annotated, Any, Self
+
+import msgspec
+import numpy as np
+
+from noisewright.errors import FileFormatError
+from noisewright.local.bounds.proof import Proof
+from noisewright.planning.kept import Arrays, Kept, Number, Text, domain_beside, domain_of, inside
+from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.local.reading import Reading
+from noisewright.planning.release import Release
+from noisewright.workload.base import Array
+from noisewright.workload.forms.stored import decode_workload, encode_workload
+
+_STRATEGY = "strategy."  # names of arrays that belong to a local strategy
+_PROOF = "proof."  # and to the proof that came with it
+_TARGETS = "targets"  # what is answered in place of the queries
+
+
+class RunnerUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mechanism that was planned and not taken."""
+
+    mechanism: Text
+    sample_complexity: float | None
+    people_for_max_error: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class StoredGoal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A largest error that a plan was made for."""
+
+    error: float
+    beta: float
+
+
+class LocalFile(Kept, frozen=True, tag="local-plan"):
+    """A plan without a curator."""
+
+    workload: Any
+    domain: dict[str, Any] | None
+    mechanism: Text
+    strategy: dict[str, Any]
+    runners_up: list[RunnerUp]
+    people: int | None
+    alpha: float | None
+    goal: StoredGoal | None = None
+    cut_short: bool = False
+    seconds: Number = 0.0
+    """Only read, from files of before: the same question makes the same file."""
+
+    @classmethod
+    def of(cls, plan: LocalPlan, arrays: dict[str, Array]) -> Self:
+        """What a plan is kept as."""
+        from noisewright.local.storage import pack
+
+        settings, own = pack(plan.strategy)
+        arrays |= {f"{_STRATEGY}{name}": array for name, array in own.items()}
+        if plan.proof is not None:
+            arrays |= {f"{_PROOF}{name}": array for name, array in vars(plan.proof).items()}
+        if plan.targets is not None:
+            arrays[_TARGETS] = plan.targets
+        return cls(
+            workload=encode_workload(plan.workload, arrays),
+            domain=domain_beside(plan.workload, plan.domain),
+            mechanism=plan.mechanism,
+            strategy=settings,
+            runners_up=[
+                RunnerUp(
+                    row["mechanism"],
+                    _finite(row["sample_complexity"]),
+                    row.get("people_for_max_error"),
+                )
+                for row in plan.runners_up
+            ],
+            people=plan.people,
+            alpha=plan.alpha,
+            goal=None if plan.goal is None else StoredGoal(plan.goal.error, plan.goal.beta),
+            cut_short=plan.cut_short,
+        )
+
+    def content(self, arrays: Arrays) -> LocalPlan:
+        """The plan again: its promise is what its clients' specification keeps."""
+        from noisewright.local.analysis.analysis import check_alpha
+        from noisewright.local.approximate.tails import MaxError
+        from noisewright.local.choose.cost import check_people
+        from noisewright.local.reading import stored
+        from noisewright.local.storage import unpack
+
+        workload = decode_workload(self.workload, arrays)
+        return LocalPlan(
+            workload=workload,
+            domain=domain_of(workload, self.domain),
+            mechanism=self.mechanism,
+            strategy=unpack(self.strategy, inside(arrays, _STRATEGY)),
+            seconds=self.seconds,
+            runners_up=tuple(map(_runner_up, self.runners_up)),
+            people=None if self.people is None else check_people(self.people),
+            alpha=None if self.alpha is None else check_alpha(self.alpha),
+            proof=_proof_of(arrays, workload.size),
+            goal=None if self.goal is None else MaxError(self.goal.error, self.goal.beta),
+            cut_short=self.cut_short,
+            targets=stored(arrays, _TARGETS, np.float64, workload.shape)
+            if _TARGETS in arrays
+            else None,
+        )
+
+
+def _runner_up(row: RunnerUp) -> dict[str, Any]:
+    people = row.people_for_max_error
+    known = inf if row.sample_complexity is None else row.sample_complexity
+    told = {} if people is None else {"people_for_max_error": people}
+    return {"mechanism": row.mechanism, "sample_complexity": known, **told}
+
+
+def _proof_of(arrays: Arrays, cells: int) -> Proof | None:
+    """The proof in a file, if one is there."""
+    from noisewright.local.bounds.proved import MOST_LISTED, stored_proof
+
+    own = inside(arrays, _PROOF)
+    proof = stored_proof(own) if own else None
+    if proof is not None and proof.cells[-1] >= min(cells, MOST_LISTED):
+        raise FileFormatError("the proof is about cells that the plan does not have; plan again")
+    return proof
+
+
+class EstimateFile(Kept, frozen=True, tag="estimate"):
+    """Estimates from people's reports: the plan, the reports' statistics, how they are read."""
+
+    plan: LocalFile
+    reading: Reading
+    time: Text | None = None
+
+    @classmethod
+    def of(cls, release: Release, arrays: dict[str, Array]) -> Self:
+        """What estimates are kept as."""
+        assert isinstance(release.plan, LocalPlan)
+        plan = LocalFile.of(release.plan, arrays)
+        arrays["aggregate"] = np.frombuffer(release.measurement.to_bytes(), dtype=np.uint8)
+        return cls(plan=plan, reading=release.steps[0], time=release.time)
+
+    def content(self, arrays: Arrays) -> Release:
+        """The estimates again."""
+        from noisewright.local.reports.aggregate import Aggregate
+
+        plan = self.plan.content(arrays)
+        aggregate = Aggregate.from_bytes(arrays["aggregate"].tobytes(), plan.format)
+        return Release(plan, aggregate, (self.reading,), time=self.time)
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None

@@ -1,0 +1,1 @@
+"""Plans of rows of numbers: second moments of columns, and pairs of attributes."""

@@ -1,0 +1,332 @@
+"""Plans of second moments, means and covariances of numeric columns, without enumerating cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from noisewright.central.geometry.rows.second_moments import LARGEST_SHARE, Integers, SecondMoments
+from noisewright.errors import InvalidParameter
+from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
+from noisewright.estimate.moment_errors import MomentErrors
+from noisewright.estimate.moments import above_noise, nearest_correlation, possible_moments
+from noisewright.planning.budgets.spending import LedgerNote
+from noisewright.planning.plan import LEVEL, Forecast
+from noisewright.planning.release import now
+from noisewright.planning.rows.plan import RowPlan, RowReader, RowRelease, column_names
+from noisewright.privacy.noise.source import ByteSource
+from noisewright.privacy.promise.budget import Privacy
+from noisewright.workload.base import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CovariancePlan(RowPlan[SecondMoments, Integers, "CovarianceRelease"]):
+    """Second moments, means and covariances of `columns`, in one private measurement.
+
+    Rows are clipped to the radius.
+    """
+
+    def __post_init__(self) -> None:
+        if not len(set(self.columns)) == len(self.columns) == self.method.columns:
+            raise InvalidParameter("columns", self.columns, "must be named once each")
+        if self.method.protected and not self.method.constant:
+            raise InvalidParameter("share", 0, "tells no number of people, which is protected here")
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the noise."""
+        return "wishart-difference" if self.method.pure else "gaussian"
+
+    @property
+    def title(self) -> str:
+        """What is released, in words."""
+        return f"second moments of {len(self.columns)} columns, {self.mechanism}"
+
+    @property
+    def moment_errors(self) -> MomentErrors:
+        """What the noise makes of means, second moments and covariances."""
+        method, (on, off) = self.method, self.method.variances
+        return MomentErrors(method.columns, on, off, method.share, method.protected)
+
+    def multiplier(self, level: float) -> float:
+        """Standard errors either side that hold a figure with this probability at least."""
+        if not self.method.pure:
+            return normal_multiplier(level)
+        return variance_gamma_multiplier(self.method.degrees / 2, level)
+
+    def forecast(self) -> Forecast:
+        """Standard errors of second moments, row by row, times the number of people: at most.
+
+        Where that number is protected its own noise counts, and most where rows are longest:
+        nothing larger is known of them. Where it is public they are those of Σxxᵀ, whatever x.
+        """
+        std = self.moment_errors.worst_entries().ravel() * self.method.radius**2
+        each, together = self.multiplier(LEVEL), self.multiplier(1 - (1 - LEVEL) / len(std))
+        return Forecast(std, each * std, together * std)
+
+    def errors(self, people: int) -> dict[str, float]:
+        """Root mean square errors, all entries together, from so many people, at most.
+
+        Of second moments, means and covariances before any projection, to first order in the noise
+        and whatever the rows; `covariance_by_halves` is the same for the recipe of [004], half the
+        budget on second moments and half on means under noise in the shape of a ball.
+        """
+        if people < 1:
+            raise InvalidParameter("people", people, "must be >= 1")
+        method, radius = self.method, self.method.radius
+        worst = self.moment_errors.worst()
+        result = {
+            name: error * (radius if name == "mean" else radius**2) / people
+            for name, error in worst.items()
+        }
+        if method.constant and method.pure:
+            result["covariance_by_halves"] = _by_halves(method) / people
+        return result
+
+    def summary(self) -> dict[str, Any]:
+        """The figures scripts rely on."""
+        forecast = self.forecast()
+        return {
+            "mechanism": self.mechanism,
+            "privacy": self.privacy.to_dict(),
+            "columns": list(self.columns),
+            "rmse": forecast.rmse,
+            "max": forecast.max,
+            **self.method.record(),
+        }
+
+    def _exact(self, batches: Iterable[FloatArray]) -> tuple[Integers, int]:
+        return self.method.exact(batches)
+
+    def _noisy(
+        self, exact: Integers, people: int | None, name: str, note: LedgerNote | None,
+        source: ByteSource | None,
+    ) -> CovarianceRelease:  # fmt: skip
+        measured = self.method.measure(exact, source)
+        return CovarianceRelease(self, measured, people, name, note, now())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("columns", f"{len(self.columns):,}"),
+            ("mechanism", self.mechanism),
+            ("radius", f"{self.method.radius:g}"),
+            ("privacy", self.privacy.text()),
+        ]
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Coefficients of least squares with the errors that the noise gives them.
+
+    Standard errors are those of small noise (first order), intervals cover each at 95 % there; what
+    the people themselves vary by is not in them.
+    """
+
+    names: tuple[str, ...]
+    coefficients: FloatArray
+    std_error: FloatArray
+    multiplier: float
+    """Standard errors either side that an interval has."""
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower ends of the intervals."""
+        return np.asarray(self.coefficients - self.multiplier * self.std_error)
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper ends of the intervals."""
+        return np.asarray(self.coefficients + self.multiplier * self.std_error)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CovarianceRelease(RowRelease[CovariancePlan, FloatArray]):
+    """One noisy matrix, and all that follows from it at no further cost."""
+
+    def _measured_people(self) -> float:
+        return float(self.measured[-1, -1]) / self.plan.method.share**2
+
+    @property
+    def second_moment(self) -> FloatArray:
+        """Σxxᵀ over the number of people, unbiased where that is public."""
+        size, radius = self.plan.method.columns, self.plan.method.radius
+        return np.asarray(self.measured[:size, :size] * (radius**2 / max(self.people, 1.0)))
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The second moment."""
+        return self.second_moment
+
+    @property
+    def mean(self) -> FloatArray:
+        """Σx over the number of people."""
+        method = self.plan.method
+        if not method.constant:
+            raise InvalidParameter("share", 0, "measures no means", "plan with means=True")
+        scale = method.radius / (method.share * max(self.people, 1.0))
+        return np.asarray(self.measured[: method.columns, -1] * scale)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The second moment less that of the mean."""
+        return np.asarray(self.second_moment - np.outer(self.mean, self.mean))
+
+    @property
+    def projected(self) -> FloatArray:
+        """The nearest second moment that rows of bounded length can have: biased, often nearer."""
+        return possible_moments(self.second_moment, self.plan.method.radius**2)
+
+    @property
+    def denoised(self) -> FloatArray:
+        """Directions that stand out of the noise alone; the rest of the trace is spread evenly."""
+        method = self.plan.method
+        spectrum = method.spectrum * method.radius**2 / max(self.people, 1.0)
+        return above_noise(self.second_moment, spectrum, method.radius**2)
+
+    @property
+    def correlation(self) -> FloatArray:
+        """The nearest correlation matrix to the covariances over their noisy deviations.
+
+        Where means were not measured, second moments stand for covariances.
+        """
+        centred = self.covariance if self.plan.method.constant else self.second_moment
+        on = np.sqrt(self.plan.method.variances[0]) * self.plan.method.radius**2
+        # A variance that noise alone explains is taken as large as that noise.
+        variances = np.maximum(np.diag(centred), on / max(self.people, 1.0))
+        return nearest_correlation(centred / np.sqrt(np.outer(variances, variances)))
+
+    def regression(self, target: str, on: Sequence[str] | None = None) -> Regression:
+        """Least squares of one column on others, with a constant where means were measured."""
+        names = self.plan.columns
+        features = [name for name in names if name != target] if on is None else list(on)
+        absent = [name for name in (target, *features) if name not in names]
+        if absent or target in features or not features:
+            raise InvalidParameter("on", on, f"must be other columns of {list(names)}")
+        method = self.plan.method
+        places = [names.index(name) for name in features]
+        if method.constant:
+            places.append(method.columns)
+        chosen = self.measured[np.ix_(places, places)]
+        own = self.measured[places, names.index(target)]
+        inverse = np.linalg.pinv(chosen, hermitian=True)
+        raw = inverse @ own
+        on_diagonal, off = method.variances
+
+        # Noise of own - chosen·raw, to first order: a symmetric matrix times (raw, -1). An entry
+        # off the diagonal is in two rows of it, which vary together.
+        rows = off * (raw @ raw + 1.0) + (on_diagonal - 2 * off) * raw**2
+        noise = np.diag(rows) + off * np.outer(raw, raw)
+        variance = np.einsum("ij,jk,ik->i", inverse, noise, inverse)
+        unit = np.ones(len(places))
+        if method.constant:
+            unit[-1] = method.share * method.radius  # the constant entry is that many units
+        labels = (*features, *(("constant",) if method.constant else ()))
+        errors = np.sqrt(variance) * unit
+        return Regression(labels, raw * unit, errors, self.plan.multiplier(LEVEL))
+
+    @property
+    def std(self) -> dict[str, FloatArray]:
+        """Standard errors of `second_moment`, `mean` and `covariance`: those of the noise alone.
+
+        To first order, where covariances, or all figures under add-remove, are quotients and
+        products of what was measured; where the noise depends on them, at the measured ones.
+        """
+        errors, people = self.plan.moment_errors, max(self.people, 1.0)
+        radius = self.plan.method.radius
+        squares = radius**2 / people
+        largest = errors.largest
+        # Noise may have put it beyond what rows within the radius allow.
+        second = (self.second_moment / radius**2).clip(-largest, largest)
+        if not self.plan.method.constant:
+            return {"second_moment": errors.second_moment(second) * squares}
+        mean = (self.mean / radius).clip(-1.0, 1.0)
+        return {
+            "second_moment": errors.second_moment(second) * squares,
+            "mean": errors.mean(mean) * (radius / people),
+            "covariance": errors.covariance(second, mean) * squares,
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """Means, second moments and covariances with their standard errors, one to a row."""
+        import pyarrow as pa
+
+        names, std = np.array(self.plan.columns, dtype=object), self.std
+        rows, columns = np.triu_indices(len(names))
+        parts = []
+        for kind, errors in std.items():
+            values = getattr(self, kind)
+            pair = kind != "mean"
+            parts.append({
+                "statistic": [kind.replace("_", " ")] * (len(rows) if pair else len(names)),
+                "first": names[rows] if pair else names,
+                "second": names[columns] if pair else [None] * len(names),
+                "value": values[rows, columns] if pair else values,
+                "std_error": errors[rows, columns] if pair else errors,
+            })  # fmt: skip
+        kinds = {"statistic": pa.string(), "first": pa.string(), "second": pa.string(),
+                 "value": pa.float64(), "std_error": pa.float64()}  # fmt: skip
+        return pa.concat_tables([pa.table(part, schema=pa.schema(kinds)) for part in parts])
+
+
+def plan_covariance(
+    columns: int | Sequence[str],
+    privacy: Privacy,
+    *,
+    radius: float = 1.0,
+    means: bool = True,
+    reader: RowReader | None = None,
+) -> CovariancePlan:
+    """Plan second moments of columns, and means with them unless only second moments are wanted.
+
+    `radius` is the Euclidean length that every row is clipped to: public, never read off the data.
+    """
+    names = column_names(columns)
+    if not means and privacy.neighbours == "add-remove":
+        raise InvalidParameter(
+            "means",
+            means,
+            "must be True where the number of people is protected",
+            "neighbours='replace-one' makes it public",
+        )
+    share = _best_share(len(names), radius, privacy) if means else 0.0
+    return CovariancePlan(names, SecondMoments(len(names), radius, share, privacy), reader)
+
+
+def _by_halves(method: SecondMoments) -> float:
+    """The worst error of covariances by the recipe in halves, before it is divided by people.
+
+    The number of people is taken as known there.
+    """
+    d, radius = method.columns, method.radius
+    halved = replace(method.privacy, epsilon=cast("float", method.privacy.epsilon) / 2)
+    on, off = replace(method, share=0.0, privacy=halved).variances
+    moved = 1.0 if method.protected else 2.0
+    # Entries of noise in the shape of a ball vary by this much each.
+    of_mean = (d + 1) * (moved / cast("float", halved.epsilon)) ** 2
+    variance = d * on + d * (d - 1) * off + 2 * (d + 1) * of_mean
+    return float(np.sqrt(variance)) * radius**2
+
+
+def _best_share(columns: int, radius: float, privacy: Privacy) -> float:
+    """The constant entry with which covariances err least at worst."""
+    from scipy.optimize import minimize_scalar
+
+    names = column_names(columns)
+
+    def error(log_share: float) -> float:
+        method = SecondMoments(columns, radius, float(np.exp(log_share)), privacy)
+        return CovariancePlan(names, method).moment_errors.worst()["covariance"]
+
+    best = minimize_scalar(
+        error,
+        bounds=(-4.0, float(np.log(LARGEST_SHARE))),
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
+    return min(round(float(np.exp(best.x)), 4), LARGEST_SHARE)

@@ -1,0 +1,1 @@
+"""Plans of running counts, and the streams that run by them."""

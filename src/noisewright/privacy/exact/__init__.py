@@ -1,0 +1,1 @@
+"""Numbers with proven errors, and the side to which they are rounded."""

@@ -1,0 +1,1 @@
+"""How little noise privacy allows, whatever the mechanism, with its proof."""

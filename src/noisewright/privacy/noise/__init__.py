@@ -1,0 +1,1 @@
+"""Exact noise on the integers, its laws, and the random bytes it is made of."""

@@ -1,0 +1,165 @@
+"""Differences of Wishart matrices, added to whole numbers and rounded exactly.
+
+For rows of length at most r, Σxxᵀ + G - H is ε-private, G and H sums of d + 1 outer products of
+N(0, c·I) vectors, c = r²/2ε where a person is added and r²/ε where one is replaced. With d + 1
+degrees of freedom G has a density ∝ e^(-tr G/2c) on the matrices G ⪰ 0, so G - H has the density
+f(A) ∝ e^(tr A/2c)·Pr[P ⪰ A], P with density ∝ e^(-tr P/c) there. For B ⪰ 0, Pr[P ⪰ A - B] lies
+between Pr[P ⪰ A] and e^(tr B/c)·Pr[P ⪰ A], hence |log f(A - xxᵀ)/f(A)| <= ‖x‖²/2c. (d outer
+products are not enough: at d = 1 the density would be infinite at zero.)
+
+What is released is that sum, rounded to whole multiples of a step: of true Gaussians, not of
+floats. Each is known to a proven error at first; an entry that lies too near a half is decided
+with more bits of its Gaussians.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.privacy.exact.proven import (
+    GAUSSIAN_ERROR,
+    Floats,
+    gaussian_quantile,
+    two_sided_tail,
+)
+from noisewright.privacy.noise.source import ByteSource, SystemSource, uniform_words
+
+Integers = npt.NDArray[np.int64]
+
+_UNIT = 2.0**-52  # twice the rounding of one operation on floats
+_NEARLY = Fraction(GAUSSIAN_ERROR) / 2
+_FIRST_BITS = 63
+_MORE_BITS = 64
+
+
+def add_wishart_difference(
+    exact: Integers, scale: Fraction, step: int, source: ByteSource | None = None
+) -> Integers:
+    """Draw round((exact + scale·(G - H))/step) for G, H of unit variance, symmetric and exact."""
+    source = source or SystemSource()
+    gaussians = Gaussians.drawn((2, len(exact) + 1, len(exact)), source)
+    values = gaussians.values
+    plus, minus = values
+    difference = plus.T @ plus - minus.T @ minus
+    sums = np.abs(values).sum(axis=(0, 1))
+    squares = (values**2).sum(axis=(0, 1))
+    # Rounding of a sum of products is below their number times that of one, whatever the order.
+    products = 2 * len(values[0]) + 8
+    error = GAUSSIAN_ERROR * (sums[:, None] + sums + products)
+    error += products * _UNIT * np.sqrt(np.outer(squares, squares))
+    whole, rest = np.divmod(exact, step)
+    ratio = float(scale / step)
+    moved = rest / step + ratio * difference
+    margin = ratio * error + 4 * _UNIT * (1 + np.abs(moved))
+    nearest = np.rint(moved)
+    doubtful = np.abs(moved - nearest) >= 0.5 - margin
+    result = whole + nearest.astype(np.int64)
+    for a, b in np.argwhere(np.triu(doubtful)):
+        exactly = Fraction(int(exact[a, b]), step)
+        result[a, b] = gaussians.rounded(int(a), int(b), exactly, scale / step)
+    upper = np.triu(result)
+    return np.asarray(upper + np.triu(result, 1).T)
+
+
+@dataclass(eq=False)
+class Gaussians:
+    """Standard Gaussians whose bits are drawn as comparisons need them."""
+
+    source: ByteSource
+    values: Floats
+    numerators: npt.NDArray[np.object_]
+    signs: npt.NDArray[np.int64]
+    bits: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    @classmethod
+    def drawn(cls, shape: tuple[int, ...], source: ByteSource) -> Gaussians:
+        words = uniform_words(int(np.prod(shape)), source).reshape(shape)
+        first = words >> np.uint64(1)
+        signs = 1 - 2 * (words & np.uint64(1)).astype(np.int64)
+        values, within = gaussian_quantile(first.ravel())
+        gaussians = cls(source, values.reshape(shape), first.astype(object), signs)
+        for place in np.argwhere(~within.reshape(shape)):
+            key = tuple(int(i) for i in place)
+            low, high = gaussians.enclosure(key)
+            while high - low > _NEARLY:  # far out, 63 bits tell a quantile less well
+                gaussians.refine(key)
+                low, high = gaussians.enclosure(key)
+            gaussians.values[key] = float((low + high) / 2)
+        gaussians.values *= signs
+        return gaussians
+
+    def refine(self, key: tuple[int, ...]) -> None:
+        """Draw more bits of one of them."""
+        more = int.from_bytes(self.source.bytes(_MORE_BITS // 8), "little")
+        self.numerators[key] = (int(self.numerators[key]) << _MORE_BITS) + more
+        self.bits[key] = self.bits.get(key, _FIRST_BITS) + _MORE_BITS
+
+    def enclosure(self, key: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+        """Bounds of |z| that hold for all that its bits leave open."""
+        bits, numerator = self.bits.get(key, _FIRST_BITS), int(self.numerators[key])
+        if numerator == 0:  # its size is not known at all yet
+            self.refine(key)
+            return self.enclosure(key)
+        return _quantile(Fraction(numerator + 1, 1 << bits), bits)[0], _quantile(
+            Fraction(numerator, 1 << bits), bits
+        )[1]
+
+    def rounded(self, a: int, b: int, exact: Fraction, ratio: Fraction) -> int:
+        """The entry (a, b), rounded, with as many bits as that takes."""
+        while True:
+            low = high = exact
+            for part, sign in ((0, 1), (1, -1)):
+                for row in range(self.values.shape[1]):
+                    one, other = (part, row, a), (part, row, b)
+                    product = _times(self._signed(one), self._signed(other), a == b)
+                    ends = sorted(sign * ratio * end for end in product)
+                    low, high = low + ends[0], high + ends[1]
+            half = Fraction(1, 2)
+            if (low + half).__floor__() == (high + half).__floor__():
+                return (low + half).__floor__()
+            for part in (0, 1):
+                for row in range(self.values.shape[1]):
+                    for column in {a, b}:
+                        self.refine((part, row, column))
+
+    def _signed(self, key: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+        low, high = self.enclosure(key)
+        return (low, high) if self.signs[key] > 0 else (-high, -low)
+
+
+Interval = tuple[Fraction, Fraction]
+
+
+def _times(x: Interval, y: Interval, square: bool) -> Interval:
+    ends = [p * q for p in x for q in y]
+    if square:
+        least = Fraction(0) if x[0] < 0 < x[1] else min(x[0] ** 2, x[1] ** 2)
+        return least, max(x[0] ** 2, x[1] ** 2)
+    return min(ends), max(ends)
+
+
+def _quantile(u: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+    """Enclose z with Pr(|Z| >= z) = u, by bisection from below and above in enclosed tails."""
+    precision, one = bits + 64, 1 << (bits + 64)
+    low, high = Fraction(0), Fraction(1)
+
+    def above(z: Fraction) -> bool | None:
+        """Whether z is above the quantile; None where the enclosure cannot tell."""
+        tail = two_sided_tail(z, precision)
+        if Fraction(tail[1], one) < u:
+            return True
+        return False if Fraction(tail[0], one) > u else None
+
+    while above(high) is False:
+        low, high = high, 2 * high
+    for _ in range(bits + 8):
+        middle = (low + high) / 2
+        side = above(middle)
+        if side is None:
+            break
+        low, high = (low, middle) if side else (middle, high)
+    return low, high

@@ -1,0 +1,1 @@
+"""What is promised and what is spent: budgets, losses, their composition and their limits."""

@@ -1,0 +1,236 @@
+"""What a release costs: losses that add, and the promise that follows from them at any δ.
+
+A loss says what was drawn, not what was promised: the ratio μ = sensitivity/σ of Gaussian noise,
+the ratio sensitivity/scale of Laplace noise, or, where only a promise is known, the promise itself.
+Gaussian ratios add in squares, exactly; the others in ε. A `Privacy` is always derived from them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from math import exp
+from typing import Any
+
+import msgspec
+
+from noisewright.errors import InvalidParameter, NoisewrightError
+from noisewright.privacy.exact.rounding import (
+    float_above,
+    float_below,
+    positive,
+    probability,
+    root_above,
+    sum_above,
+)
+from noisewright.privacy.noise.gaussian import gaussian_epsilon, pure_to_zcdp, zcdp_epsilon
+from noisewright.privacy.promise.budget import NEIGHBOURS, Neighbours, Privacy
+from noisewright.privacy.promise.contribution import Contribution
+
+
+class _Loss(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="loss"):
+    """A part of what is spent."""
+
+
+class Gaussian(_Loss, frozen=True, tag="gaussian"):
+    """Gaussian noise of deviation σ on what a neighbour moves by at most mu·σ in L2."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        positive("mu", self.mu)
+
+
+class Laplace(_Loss, frozen=True, tag="laplace"):
+    """Laplace noise of scale b on what a neighbour moves by at most ratio·b in L1."""
+
+    ratio: float
+
+    def __post_init__(self) -> None:
+        positive("ratio", self.ratio)
+
+
+class Promise(_Loss, frozen=True, tag="promise"):
+    """A mechanism of which nothing but its promise (ε, δ) is used."""
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        if self.delta != 0:
+            probability("delta", self.delta)
+
+
+Loss = Gaussian | Laplace | Promise
+
+
+class Spend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The losses of one or several releases about the same people, for one neighbour relation."""
+
+    neighbours: Neighbours
+    losses: tuple[Loss, ...]
+
+    def __post_init__(self) -> None:
+        if self.neighbours not in NEIGHBOURS:
+            raise InvalidParameter(
+                "neighbours", self.neighbours, f"must be one of {', '.join(NEIGHBOURS)}"
+            )
+
+    def __add__(self, other: Spend) -> Spend:
+        if other.neighbours != self.neighbours:
+            raise InvalidParameter(
+                "neighbours",
+                [self.neighbours, other.neighbours],
+                "must be one relation",
+                "state every release for the same one",
+            )
+        return Spend(self.neighbours, self.losses + other.losses)
+
+    @property
+    def mu(self) -> float:
+        """The one Gaussian ratio that all Gaussian losses amount to, rounded up; 0 for none."""
+        squares = [Fraction(loss.mu) ** 2 for loss in self.losses if isinstance(loss, Gaussian)]
+        if len(squares) == 1:  # exactly what was stated, not the next float
+            return next(loss.mu for loss in self.losses if isinstance(loss, Gaussian))
+        return root_above(sum(squares, Fraction(0))) if squares else 0.0
+
+    def of_rows(self, contribution: Contribution) -> Spend:
+        """What it costs a person of whom several rows count, if this is the cost of one row.
+
+        Rows may all move the same way, so that ratios grow with their number, never with its root,
+        unless groups keep them apart.
+        """
+        if contribution.rows == 1:
+            return self
+        return Spend(self.neighbours, tuple(map(_times(contribution), self.losses)))
+
+    def promise(self, delta: float | None = None) -> Privacy:
+        """The least guarantee known to follow, rounded to the safe side.
+
+        Without `delta` it is pure where all losses are, ρ-zCDP where Gaussian noise joins, and the
+        plain sum of (ε, δ) where approximate promises do. With `delta` it is the least of the valid
+        conversions to an ε at that δ: the exact curve of the Gaussians, zCDP, and plain sums.
+        """
+        if not self.losses:
+            raise InvalidParameter("losses", (), "are none: nothing was spent")
+        if delta is None:
+            return self._unconverted()
+        probability("delta", delta)
+        allowed = float_below(Fraction(delta) - sum(map(Fraction, self._deltas), Fraction(0)))
+        if allowed < 0 or (self.mu and allowed <= 0):
+            raise InvalidParameter(
+                "delta", delta, f"must exceed the {sum_above(self._deltas):g} already promised"
+            )
+        epsilon = sum_above([*self._approximate, min(self._conversions(allowed))])
+        return Privacy(epsilon=max(epsilon, 2.0**-1022), delta=delta, neighbours=self.neighbours)
+
+    def currencies(self, delta: float | None = None) -> dict[str, float]:
+        """The same loss in every currency in which budgets are counted, each rounded up.
+
+        `epsilon` comes with its `delta`, zero where all of it is pure, and `rho` is what zCDP adds
+        up. A currency in which it has no known price is left out.
+        """
+        if not self.losses:
+            return {}
+        told: dict[str, float] = {}
+        if not self.mu:
+            plain = self._unconverted()
+            told = {"epsilon": plain.epsilon or 0.0, "delta": plain.delta or 0.0}
+        elif delta is not None:
+            told = {"epsilon": self.promise(delta).epsilon or 0.0, "delta": delta}
+        return told if self._deltas else {**told, "rho": self._rho}
+
+    def _conversions(self, delta: float) -> Iterator[float]:
+        """Values of ε at δ for everything but approximate promises, each valid by itself."""
+        if not self.mu:
+            yield sum_above(self._pure)
+        else:
+            yield sum_above([gaussian_epsilon(delta, self.mu), *self._pure])
+        if delta > 0 and (self.mu or self._pure):
+            yield zcdp_epsilon(self._rho, delta)
+
+    def _unconverted(self) -> Privacy:
+        if self.mu and self._deltas:
+            raise InvalidParameter(
+                "delta", None, "must be given to add Gaussian noise to approximate promises", "1e-9"
+            )
+        if self.mu:
+            return Privacy(rho=self._rho, neighbours=self.neighbours)
+        epsilon = sum_above([*self._pure, *self._approximate])
+        delta = sum_above(self._deltas) if self._deltas else None
+        return Privacy(epsilon=epsilon, delta=delta, neighbours=self.neighbours)
+
+    @property
+    def _rho(self) -> float:
+        gaussian = Fraction(self.mu) ** 2 / 2
+        return float_above(gaussian + sum(Fraction(pure_to_zcdp(e)) for e in self._pure))
+
+    @property
+    def _pure(self) -> list[float]:
+        """The ε of every loss that is pure."""
+        ratios = [loss.ratio for loss in self.losses if isinstance(loss, Laplace)]
+        return ratios + [p.epsilon for p in self._promises if not p.delta]
+
+    @property
+    def _approximate(self) -> list[float]:
+        return [p.epsilon for p in self._promises if p.delta]
+
+    @property
+    def _deltas(self) -> list[float]:
+        return [p.delta for p in self._promises if p.delta]
+
+    @property
+    def _promises(self) -> list[Promise]:
+        return [loss for loss in self.losses if isinstance(loss, Promise)]
+
+    def to_dp_accounting(self) -> Any:
+        """The losses as an event of dp-accounting (extra `accounting`).
+
+        Gaussian losses are one event, since their composition is exact. A pure loss is discrete
+        Laplace noise at sensitivity one, whose loss is that of randomized response. Compose it with
+        the accountant's default relation, whatever ours is: ratios are already those of what our
+        neighbours change.
+        """
+        try:
+            from dp_accounting import dp_event
+        except ImportError:
+            raise NoisewrightError(
+                "events of dp-accounting need it; install noisewright[accounting]"
+            ) from None
+        if self._deltas:
+            raise InvalidParameter(
+                "losses", "promise", "of (ε, δ) alone is no event of dp-accounting", "use promise()"
+            )
+        mu = self.mu
+        gaussian = [dp_event.GaussianDpEvent(float_below(1 / Fraction(mu)))] if mu else []
+        pure = [
+            dp_event.SelfComposedDpEvent(dp_event.DiscreteLaplaceDpEvent(epsilon, 1), times)
+            for epsilon, times in Counter(self._pure).items()
+        ]
+        return dp_event.ComposedDpEvent([*gaussian, *pure])
+
+    def to_dict(self) -> dict[str, object]:
+        """The losses, ready for JSON."""
+        plain: dict[str, object] = msgspec.to_builtins(self)
+        return plain
+
+
+def _times(contribution: Contribution) -> Callable[[Loss], Loss]:
+    """The loss of a group of rows: neighbours of neighbours, so many steps apart."""
+    rows = contribution.rows
+
+    def grown(loss: Loss) -> Loss:
+        if isinstance(loss, Gaussian):
+            return Gaussian(float_above(Fraction(loss.mu) * contribution.multiple))
+        if isinstance(loss, Laplace):
+            return Laplace(float_above(Fraction(loss.ratio) * rows))
+        epsilon = float_above(Fraction(loss.epsilon) * rows)
+        if not loss.delta:
+            return Promise(epsilon)
+        # δ(1 + e^ε + … + e^((k−1)ε)) <= δ·k·e^(kε)
+        delta = float_above(Fraction(loss.delta) * rows * Fraction(exp(epsilon)) * Fraction(9, 8))
+        return Promise(epsilon, delta)
+
+    return grown

@@ -1,0 +1,1 @@
+"""Pages, one kind a file."""

@@ -1,0 +1,102 @@
+"""The page of a ledger: what was spent of every budget, on what and when."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from noisewright.ledger.book import Ledger
+from noisewright.ledger.history import Account
+from noisewright.ledger.standing import so_far, standing, told_entries
+from noisewright.privacy.promise.guessing import best_guess
+from noisewright.report.render import render
+from noisewright.report.words.numbers import plain, share, when
+from noisewright.report.words.promises import Tile, byline
+
+_SYMBOLS = (("epsilon", "ε"), ("delta", "δ"), ("rho", "ρ"))
+
+
+def ledger_page(ledger: Ledger, title: str = "What was spent") -> str:
+    """The page as HTML: every dataset with its budget, and every release that took from it."""
+    history = ledger.verify()
+    accounts = {name: standing(account) for name, account in history.accounts.items()}
+    entries = [e for e in told_entries(history) if e["entry"] == "reserved"]
+    unfinished = sum(account["spent"]["unfinished"] for account in accounts.values())
+    last = history.last
+    return render(
+        "ledger.html",
+        title=title,
+        byline=byline({}),
+        lead=(
+            "Budgets belong to people: all files and versions about the same people share one. "
+            "Every release was entered before its noise was drawn, and the entries are chained by "
+            "hash; this page was drawn from a chain that is sound."
+        ),
+        tiles=[
+            Tile("datasets", f"{len(accounts):,}", "each with a budget of its own"),
+            Tile("releases", f"{len(entries):,}", "that took from a budget"),
+            Tile("never finished", f"{unfinished:,}", "reserved, and counted as spent"),
+            Tile("entries", f"{len(history.entries):,}", "in the chain"),
+        ],
+        accounts=[
+            _account(accounts[name], account, [e for e in entries if e["dataset"] == name])
+            for name, account in history.accounts.items()
+        ],
+        releases=[_release(entry) for entry in reversed(entries)],
+        provenance=[
+            ("ledger", str(history.identity)),
+            ("last entry at", "" if last is None else when(history.entries[-1][1].time)),
+            ("hash of the last entry", "" if last is None else last.hash),
+        ],
+        record=json.dumps(list(accounts.values()), indent=2, ensure_ascii=False, default=str),
+    )
+
+
+def _account(
+    known: dict[str, Any], account: Account, entries: list[dict[str, Any]]
+) -> dict[str, Any]:
+    budget, spent = known["budget"], known["spent"]
+    return {
+        "name": known["dataset"],
+        "budget": _told(budget),
+        "share": f"{100 * min(1.0, spent['share']):.1f} %",
+        "parts": [(round(100 * entry["charged"]["share"], 2), entry["title"]) for entry in entries],
+        "left": _left(known["left"]),
+        "holds": _told(so_far(known)[0]) if "odometer" in spent else "",
+        "guess": share(best_guess(account.spend)) if entries else "",
+        "releases": known["entries"],
+        "person": known["person"],
+        "rule": budget["statement"],
+    }
+
+
+def _told(promise: dict[str, Any]) -> str:
+    known = [(symbol, promise.get(name)) for name, symbol in _SYMBOLS]
+    return ", ".join(_equals(symbol, value) for symbol, value in known if value is not None)
+
+
+def _equals(symbol: str, value: float) -> str:
+    return f"{symbol}\u00a0=\u00a0{plain(value, 4)}"
+
+
+def _left(left: dict[str, float]) -> str:
+    """The largest plans that still fit, any one of them."""
+    fits = {
+        "epsilon": f"{_equals('ε', left['epsilon'])} at {_equals('δ', left['delta'])}",
+        "rho": _equals("ρ", left["rho"]),
+        "pure_epsilon": f"{_equals('ε', left['pure_epsilon'])} by noise without δ",
+    }
+    told = [text for name, text in fits.items() if left[name]]
+    return f"one plan of {', or '.join(told)}" if told else "nothing"
+
+
+def _release(entry: dict[str, Any]) -> dict[str, str]:
+    version = f"@{entry['version']}" if entry.get("version") else ""
+    return {
+        "number": str(entry["number"]),
+        "time": when(str(entry["time"])),
+        "dataset": f"{entry['dataset']}{version}",
+        "title": str(entry["title"]),
+        "share": f"{100 * entry['charged']['share']:.3g} %",
+        "finished": "" if entry["finished"] else "never finished",
+    }

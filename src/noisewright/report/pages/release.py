@@ -1,0 +1,171 @@
+"""The page of a release: what was promised, how good the answers are, and the answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from noisewright.planning.after.combining import COMBINED
+from noisewright.planning.after.further import ASKED_LATER
+from noisewright.planning.central.plan import CentralPlan
+from noisewright.planning.files import plan_digest
+from noisewright.planning.found.open_values import OpenTables
+from noisewright.planning.local.plan import LocalPlan
+from noisewright.planning.release import Release, Releasing
+from noisewright.report.charts import agreement_chart, errors_chart
+from noisewright.report.render import render
+from noisewright.report.sections import sections
+from noisewright.report.words.numbers import figure
+from noisewright.report.words.promises import (
+    COMPARED_PEOPLE,
+    Limit,
+    Person,
+    Tile,
+    byline,
+    compared,
+    counted,
+    kept_sentence,
+    limits,
+    local_limits,
+    promise_sentence,
+    promise_tile,
+    provenance,
+    ratio_tile,
+    tables_in_words,
+)
+from noisewright.report.words.steps import steps_in_words
+from noisewright.workload.base import FloatArray
+from noisewright.workload.questions.statistics import PEOPLE
+
+PROVENANCE = {
+    "time": "released on",
+    "release": "name of the release",
+    "round": "round",
+    "people": "reports",
+    "mechanism": "mechanism",
+    "strategy_hash": "hash of what was measured",
+    "plan": "hash of the plan",
+    "domain": "hash of the schema",
+    "version": "noisewright",
+}
+_BELOW_ZERO = (
+    "Answers below zero are noise around small numbers. They are left as they are, so that sums "
+    "and means of answers stay right on average."
+)
+
+_GAUSSIAN = "The curve is the Gaussian law they should follow."
+_PURE = (
+    "The curve is the Gaussian law of the same spread: under noise for pure ε errors are more often"
+    " small than that, and now and then large. Those beyond 4 stand at the ends."
+)
+
+
+def page(release: Release, truth: FloatArray | None = None, title: str | None = None) -> str:
+    """The page as HTML. `truth` may be given only for synthetic data."""
+    known, plan = release.metadata, release.plan
+    local, told = isinstance(plan, LocalPlan), known["statement"]
+    made = "estimated on" if local else "released on"
+    return render(
+        "release.html",
+        title=title or ("Private estimates" if local else "Private release"),
+        byline=byline(known, made),
+        lead=_lead(release, truth),
+        tiles=[promise_tile(plan.privacy), *_tiles(release)],
+        person=Person.of(plan.spend, plan.privacy, told["unit"], local=local),
+        limits=_limits(plan, known),
+        compared=COMPARED_PEOPLE if local else compared(known, plan),
+        sections=sections(release, truth),
+        notes=_notes(release),
+        truth=None if truth is None else _against(release, truth),
+        steps=steps_in_words(told["post_processing"], changed=release.is_changed),
+        provenance=provenance({**_digest(plan), **known}, {**PROVENANCE, "time": made}),
+        record=json.dumps(dict(known), indent=2, ensure_ascii=False, default=str),
+    )
+
+
+def _lead(release: Release, truth: FloatArray | None) -> str:
+    hidden = int(np.isnan(release.answers).sum())
+    left_out = f" ({hidden:,} of them left out)" if hidden else ""
+    text = (
+        f"{counted(len(release), 'answer')}{left_out} to "
+        f"{tables_in_words(release.tables, release.plan)}. "
+        "All are protected by one promise: "
+        f"{promise_sentence(release.plan.privacy.neighbours)}."
+        f"{kept_sentence(release.plan)}"
+    )
+    if truth is not None:
+        text += (
+            " The people are synthetic, so the true counts are shown in orange; a report on real"
+            " people never holds them."
+        )
+    return text
+
+
+def _digest(plan: Releasing) -> dict[str, str]:
+    """By which a release is told to be of a plan; none where nobody made one of these answers."""
+    if not isinstance(plan, CentralPlan) or plan.status in (ASKED_LATER, COMBINED):
+        return {}
+    return {"plan": plan_digest(plan.selection if isinstance(plan, OpenTables) else plan)}
+
+
+def _tiles(release: Release) -> list[Tile]:
+    counts = [t.unit == PEOPLE for t in release.tables for _ in range(t.queries)]
+    std = release.std[np.array(counts) & ~np.isnan(release.std)]
+    typical, largest = "none left", "none left"
+    if std.size:
+        typical, largest = f"± {figure(np.sqrt(np.mean(std**2)))}", f"± {figure(std.max())}"
+    plan, known = release.plan, release.metadata
+    return [
+        Tile("typical error", typical, "people, root mean square over counts"),
+        Tile("largest error", largest, "people, standard error of a count"),
+        ratio_tile(certified(plan) if isinstance(plan, LocalPlan) else known),
+    ]
+
+
+def certified(plan: LocalPlan) -> dict[str, Any]:
+    """The best ratio that is proved of a plan without a curator, and its class."""
+    known = plan.summary()
+    ratio = known["certified_ratio"] or known["ratio"]
+    return {"ratio": ratio, "bound_class": known["bound_class"]}
+
+
+def _limits(plan: Releasing, known: Mapping[str, Any]) -> list[Limit]:
+    if isinstance(plan, LocalPlan):
+        return local_limits(plan)
+    known_ratio = known.get("ratio") is not None
+    forecast = plan.forecast() if known_ratio and isinstance(plan, CentralPlan) else None
+    errors = {} if forecast is None else {"rmse": forecast.rmse, "max": forecast.max}
+    return limits({"bounds": [], **errors, **known})
+
+
+def _notes(release: Release) -> list[str]:
+    start = 0
+    for table in release.tables:
+        part = release.answers[start : start + table.queries]
+        if table.unit == PEOPLE and (part < 0).any() and not release.is_changed:
+            return [_BELOW_ZERO]
+        start += table.queries
+    return []
+
+
+def _against(release: Release, truth: FloatArray) -> dict[str, str] | None:
+    """How private answers about made-up people compare with the truth about them."""
+    shown = ~np.isnan(release.answers + release.std)
+    if not shown.any():
+        return None
+    inside, together = (
+        ((lower <= truth) & (truth <= upper))[shown]
+        for lower, upper in (release.intervals.each, release.intervals.all)
+    )
+    return {
+        "agreement": agreement_chart(release.answers[shown], truth[shown]),
+        "errors": errors_chart(release.std[shown], (release.answers - truth)[shown]),
+        "inside": f"{inside.mean():.1%}",
+        "together": "all of them"
+        if together.all()
+        else "not all of them, as happens once in twenty releases",
+        "law": _GAUSSIAN if release.plan.spend.mu else _PURE,
+    }

@@ -1,0 +1,183 @@
+"""The page of what was measured of rows: second moments of columns, or pairs of attributes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from noisewright.estimate.intervals import normal_multiplier
+from noisewright.planning.files import plan_digest
+from noisewright.planning.plan import LEVEL, ReleasedTable
+from noisewright.planning.rows.covariance import CovarianceRelease
+from noisewright.planning.rows.pairs import PairsRelease
+from noisewright.report.figures import Figure
+from noisewright.report.figures.bars import MOST_BARS, bars
+from noisewright.report.figures.grids import grids
+from noisewright.report.pages.release import PROVENANCE
+from noisewright.report.render import render
+from noisewright.report.sections import Section, row, spread
+from noisewright.report.words.numbers import figure
+from noisewright.report.words.promises import (
+    Person,
+    Tile,
+    asked_for,
+    byline,
+    compared,
+    limits,
+    promise_sentence,
+    promise_tile,
+    provenance,
+)
+from noisewright.workload.base import FloatArray
+from noisewright.workload.questions.statistics import Column
+from noisewright.workload.questions.table_axes import Axis
+
+_MOST_ROWS = 5_000
+_SHARE = "% of people"
+_PROVENANCE = {**PROVENANCE, "people": "people"}
+_BIASED = "biased, no standard error"
+
+
+def row_page(release: CovarianceRelease | PairsRelease) -> str:
+    """The page as HTML."""
+    plan, known = release.plan, release.metadata
+    told = _moments(release) if isinstance(release, CovarianceRelease) else _pairs(release)
+    return render(
+        "release.html",
+        byline=byline(known),
+        person=Person.of(plan.spend, plan.privacy, "one row is one person"),
+        limits=limits({"bounds": [], **known}),
+        compared=compared(known),
+        truth=None,
+        provenance=provenance({"plan": plan_digest(plan), **known}, _PROVENANCE),
+        record=json.dumps(known, indent=2, ensure_ascii=False, default=str),
+        **told,
+    )
+
+
+def _moments(release: CovarianceRelease) -> dict[str, Any]:
+    plan, std = release.plan, release.std
+    tables = [name for name in ("mean", "covariance", "second_moment") if name in std]
+    draw = partial(_section, plan.columns, plan.multiplier)
+    sections = [draw(name.replace("_", " "), getattr(release, name), std[name]) for name in tables]
+    nothing = np.full((len(plan.columns),) * 2, np.nan)
+    drawn = draw("correlation", release.correlation, nothing)
+    return {
+        "title": "Private means and covariances",
+        "lead": f"Means, second moments and covariances of {asked_for(plan.columns)}, rows longer "
+        f"than {plan.method.radius:g} shortened to that. All follow from one noisy matrix: "
+        f"{promise_sentence(plan.privacy.neighbours)}.",
+        "tiles": [
+            promise_tile(plan.privacy),
+            _people(release),
+            *(
+                Tile(
+                    f"error of a {name.replace('_', ' ')}",
+                    f"± {_rms(std[name])}",
+                    "root mean square",
+                )
+                for name in tables[:2]
+            ),
+        ],
+        "sections": [*sections[:2], drawn, *sections[2:]],
+        "notes": ["Standard errors are those of the noise; how people vary is not in them."],
+        "steps": [
+            "Second moments and means are as they were measured.",
+            "The correlation is the nearest matrix that can be one: biased, often nearer.",
+        ],
+    }
+
+
+def _pairs(release: PairsRelease) -> dict[str, Any]:
+    plan = release.plan
+    size = len(plan.columns)
+    error = np.full((size, size), 100 * plan.forecast().rmse / max(release.people, 1.0))
+    own = plan.method.mean_errors(release.means) * 100 / max(release.people, 1.0)
+    nothing = np.full((size, size), np.nan)
+    measured = "both, as measured"
+    draw = partial(_section, plan.columns, normal_multiplier, unit=_SHARE)
+    return {
+        "title": "Private pairs of attributes",
+        "lead": f"What share of people has both of any two of {asked_for(plan.columns)}. "
+        f"All follow from two noisy measurements: {promise_sentence(plan.privacy.neighbours)}.",
+        "tiles": [
+            promise_tile(plan.privacy),
+            _people(release),
+            Tile("pairs", f"{len(release):,}", "answered at once"),
+            Tile("error as measured", f"± {figure(error[0, 0])}", "% points, at worst"),
+        ],
+        "sections": [
+            draw("each", 100 * release.means, own),
+            draw("both", 100 * release.proportions, nothing),
+            draw(measured, 100 * release.measured_proportions, error),
+        ],
+        "notes": ["In per cent of people. On the diagonal stands an attribute alone."],
+        "steps": [
+            "“both” is estimated from few common factors that stand out of the noise, within what "
+            "the single shares allow: biased, and mostly much nearer than what was measured.",
+        ],
+    }
+
+
+def _people(release: CovarianceRelease | PairsRelease) -> Tile:
+    public = release.public_people is not None
+    return Tile("people", figure(release.people), "public" if public else "as measured, with noise")
+
+
+def _rms(errors: FloatArray) -> str:
+    return figure(float(np.sqrt(np.mean(errors**2))))
+
+
+def _section(
+    columns: tuple[str, ...], multiplier: Callable[[float], float], name: str, values: FloatArray,
+    std: FloatArray, unit: str = "",
+) -> Section:  # fmt: skip
+    """Numbers of columns as rows, or of pairs of columns as a grid; pairs once each.
+
+    `multiplier` tells how many standard errors an interval of a level has to either side.
+    """
+    flat, errors = values.ravel(), std.ravel()
+    width = multiplier(LEVEL), multiplier(1 - (1 - LEVEL) / len(flat))
+    column = Column.around(flat, errors, *width)
+    rows = [
+        row(label, flat[k], errors[k], column.each[0][k], column.each[1][k])
+        for label, k in islice(_labelled(columns, values.ndim), _MOST_ROWS)
+    ]
+    count = len(columns) if values.ndim == 1 else len(columns) * (len(columns) + 1) // 2
+    known = errors[~np.isnan(errors)]
+    return Section(
+        name=name,
+        note=f"{count:,} number{'s' if count != 1 else ''}",
+        error=f"standard error {spread(known)} {unit}".rstrip() if known.size else _BIASED,
+        drawings=_drawings(columns, name, column, values.ndim, unit),
+        rows=rows,
+        more=count - len(rows),
+        open=name != "second moment",
+    )
+
+
+def _labelled(columns: tuple[str, ...], order: int) -> Iterator[tuple[str, int]]:
+    """Every column, or every pair of columns once, and its place among the numbers."""
+    if order == 1:
+        yield from ((name, k) for k, name in enumerate(columns))
+        return
+    for i, first in enumerate(columns):
+        for j in range(i, len(columns)):
+            yield f"{first}, {columns[j]}", i * len(columns) + j
+
+
+def _drawings(
+    columns: tuple[str, ...], name: str, column: Column, order: int, unit: str
+) -> list[Figure]:
+    axis, count = Axis("column", "value", columns), len(columns)
+    if count > MOST_BARS:
+        return []
+    if order == 1:
+        return [bars(ReleasedTable(name, count, (axis,), unit), column, None)]
+    part = np.arange(count * count).reshape(1, count, count)
+    return [*grids([""], axis, axis, column, part, signed=True)]

@@ -1,0 +1,1 @@
+"""What pages say: promises, plans, queries, steps and numbers in words."""

@@ -1,0 +1,1 @@
+"""Where tables live: files and frames in DuckDB, PostgreSQL, Spark."""

@@ -1,0 +1,237 @@
+"""Tables in Apache Spark (extra `spark`): frames of any session, local, on a cluster or by Connect.
+
+Spark groups; only counts come back. Cells are SQL, which its optimiser compiles: no Python runs on
+the executors, so that they need no packages. A table behind a Connect server is named by its
+address, sc://host:port#table.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Literal, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from noisewright.domain import Domain
+from noisewright.domain.attribute import Storage
+from noisewright.errors import InvalidParameter, NoisewrightError, withheld
+from noisewright.tables.sql.counter import Counts, RemoteTable, SqlCounter
+from noisewright.tables.sql.expressions import Typed
+
+_Result = TypeVar("_Result")
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_DAY = 86_400_000_000  # microseconds
+SCHEME = "sc"
+
+
+class SparkDialect:
+    """Spark's SQL for cells."""
+
+    double = "DOUBLE"
+
+    def whole(self, number: str) -> str:
+        return f"try_cast({number} AS BIGINT)"
+
+    def read(self, column: str, kind: str, storage: Storage) -> Typed | None:
+        base = kind.split("(")[0]
+        if storage == "text":
+            if base in ("string", "varchar", "char", *_WHOLE, "boolean", "date"):
+                return Typed(f"CAST({column} AS STRING)", "text")
+            fractions = ("float", "double", "decimal", "timestamp", "timestamp_ntz")
+            return Typed(column, "unwritten") if base in fractions else None
+        if base in ("string", "varchar", "char"):
+            return Typed(column, "unwritten")  # it reads numbers and dates in a way of its own
+        if storage == "date":
+            return self._as_day(column, base)
+        if base == "boolean":
+            if storage == "boolean":
+                return Typed(column, "truth")
+            return Typed(f"CAST(CAST({column} AS INT) AS DOUBLE)", "double")
+        if base in _WHOLE:
+            return Typed(column, "whole")
+        floats = base in ("float", "double", "decimal")
+        return Typed(f"CAST({column} AS DOUBLE)", "double") if floats else None
+
+    def _as_day(self, column: str, base: str) -> Typed | None:
+        if base == "timestamp":  # in UTC, whatever the session's zone
+            ticks = f"unix_micros({column})"
+            days = f"({ticks} - pmod({ticks}, {_DAY})) div {_DAY}"
+            return Typed(f"date_from_unix_date(CAST({days} AS INT))", "day")
+        days = {"date": column, "timestamp_ntz": f"CAST({column} AS DATE)"}.get(base, "")
+        return Typed(days, "day") if days else None
+
+    def text(self, value: str) -> str | None:
+        if "\0" in value:
+            return None
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def is_nan(self, number: str) -> str:
+        return f"isnan({number})"
+
+    def find(self, literals: Sequence[str], value: str) -> str | None:
+        return f"nullif(array_position(array({', '.join(literals)}), {value}), 0) - 1"
+
+    def element(self, literals: Sequence[str], position: str) -> str | None:
+        return f"get(array({', '.join(literals)}), CAST({position} AS INT))"
+
+    def search(self, literals: Sequence[str], number: str) -> str | None:
+        return f"size(filter(array({', '.join(literals)}), edge -> edge <= {number}))"
+
+    def quotient(self, whole: str, divisor: int) -> str:
+        return f"{whole} div {divisor}"
+
+    def days_between(self, first: dt.date, day: str) -> str:
+        return f"datediff({day}, DATE '{first.isoformat()}')"
+
+    def part(self, name: Literal["year", "quarter", "month"], day: str) -> str:
+        return f"{name}({day})"
+
+    def person(self, column: str, kind: str) -> str | None:
+        known = kind.split("(")[0] in ("string", "varchar", "char", *_WHOLE)
+        return f"CAST({column} AS STRING)" if known else None
+
+    def ordering(self, column: str, kind: str) -> str:
+        return column
+
+    def digest(self, parts: Sequence[str]) -> str:
+        return f"md5(concat_ws(',', {', '.join(map(self.written, parts))}))"
+
+    def written(self, whole: str) -> str:
+        return f"CAST({whole} AS STRING)"
+
+    def total(self, whole: str) -> str:
+        return f"sum(CAST({whole} AS DECIMAL(20, 0)))"
+
+    def grouping(self, columns: Sequence[str]) -> str:
+        return f"grouping_id({', '.join(columns)})"
+
+    def round_even(self, number: str) -> str:
+        return f"rint({number})"
+
+
+@dataclass(frozen=True)
+class SparkTable:
+    """A frame under a name of its own for as long as it is asked."""
+
+    session: Any
+    source: str
+    kinds: dict[str, str]
+
+    def column(self, name: str) -> tuple[str, str]:
+        if name not in self.kinds:
+            rule = "have no column of that name in the frame"
+            raise InvalidParameter("attributes", [name], rule)
+        return "`" + name.replace("`", "``") + "`", self.kinds[name]
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return _asked(lambda: [tuple(row) for row in self.session.sql(query).collect()])
+
+    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        found = _asked(lambda: iter(self.session.sql(query).toLocalIterator()))
+        while batch := _asked(lambda: [tuple(row) for row in islice(found, rows)]):
+            yield batch
+
+    def kinds_of(self, query: str) -> dict[str, str]:
+        return _asked(lambda: dict(self.session.sql(query).dtypes))
+
+
+def is_frame(source: object) -> bool:
+    """Whether a source is a Spark frame; Spark is not imported to find out."""
+    return type(source).__module__.startswith("pyspark.sql") and hasattr(source, "sparkSession")
+
+
+class SparkCounter(SqlCounter):
+    """Counts frames inside Spark."""
+
+    dialect = SparkDialect()
+
+    @contextmanager
+    def opened(self, sources: Sequence[Any]) -> Iterator[list[RemoteTable]]:
+        with ExitStack() as views:
+            frames = [_asked(partial(_connected, s)) if isinstance(s, str) else s for s in sources]
+            yield [views.enter_context(_viewed(frame)) for frame in frames]
+
+    def tallies(
+        self, source: Any, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+    ) -> list[bytes]:
+        """What `tally` makes of the cells of every partition, on the executors, over Arrow."""
+        request = self._of_rows(domain)
+        with self._table(source, domain) as table:
+            assert isinstance(table, SparkTable)
+            query, run = self._cells_query(request, table), _over_arrow(tally)
+            session = table.session
+            parts = _asked(lambda: session.sql(query).mapInArrow(run, "tally binary").collect())
+            if any(row[0] is None for row in parts):
+                raise self._refusal(request, table)
+        return [bytes(row[0]) for row in parts]
+
+
+def _over_arrow(tally: Callable[[Iterable[Counts]], bytes]) -> Any:
+    """The function that executors run on the batches of a partition; refused cells give NULL."""
+
+    def run(batches: Any) -> Any:
+        import pyarrow as pa
+
+        refused = False
+
+        def cells() -> Iterator[Counts]:
+            nonlocal refused
+            for batch in batches:
+                refused = refused or bool(batch.column(0).null_count)
+                if not refused:
+                    yield batch.column(0).to_numpy()
+
+        content = tally(cells())
+        column = pa.array([None if refused else content], pa.binary())
+        yield pa.RecordBatch.from_arrays([column], ["tally"])
+
+    return run
+
+
+@contextmanager
+def _viewed(frame: Any) -> Iterator[RemoteTable]:
+    """A frame under a name of its own."""
+    name = f"noisewright_{secrets.token_hex(8)}"
+    _asked(partial(frame.createOrReplaceTempView, name))
+    try:
+        yield SparkTable(frame.sparkSession, name, _asked(lambda: dict(frame.dtypes)))
+    finally:
+        with suppress(*_errors()):  # of a session that ended
+            frame.sparkSession.catalog.dropTempView(name)
+
+
+def _asked(call: Callable[[], _Result]) -> _Result:
+    """What Spark answers; its own words, which quote cells, end here."""
+    failure = NoisewrightError(
+        "Spark could not count the table: the session ended, a column cannot be read or a "
+        "task failed (its own message is withheld, since it may quote records); nothing "
+        "was released"
+    )
+    return withheld(call, _errors(), failure)
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    try:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+    except ImportError:
+        raise NoisewrightError("Spark needs pyspark; install noisewright[spark]") from None
+    return PySparkException, Py4JError, ConnectionError
+
+
+def _connected(address: str) -> Any:
+    """The frame behind sc://host:port#table."""
+    from pyspark.sql import SparkSession
+
+    parts = urlsplit(address)
+    if not parts.fragment:
+        shown = f"sc://{parts.hostname or ''}"
+        raise InvalidParameter("table", shown, "names no table", "add it: sc://host:port#table")
+    server = urlunsplit(parts._replace(fragment=""))
+    return SparkSession.builder.remote(server).getOrCreate().table(unquote(parts.fragment))

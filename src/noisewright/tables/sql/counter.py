@@ -1,0 +1,232 @@
+"""Counting inside a database or a cluster: it groups its own rows, and only counts leave it.
+
+An engine is a `Dialect` and a way to open a table; this file asks the question, reads the counts
+and says what was wrong, in words that quote no cell.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from noisewright.domain import Domain, Unit
+from noisewright.errors import DomainError, InvalidParameter
+from noisewright.tables.sql.derived import DerivedRows, Place, checked_sources, no_sql
+from noisewright.tables.sql.expressions import Dialect
+from noisewright.tables.sql.held_values import HeldRows, HeldValues
+from noisewright.tables.sql.request import Request, Stage, nested
+from noisewright.workload.questions.measures import COUNT, Count, Measure
+
+Counts = npt.NDArray[np.int64]
+Totals = list[dict[Measure, Counts]]
+
+_COVERS_A_QUERY = 30  # GROUPING() takes 31 arguments in PostgreSQL
+_ROWS_A_BATCH = 2**16
+
+
+class RemoteTable(Protocol):
+    """A table that stays where it is; queries of one opening see the same rows."""
+
+    @property
+    def source(self) -> str:
+        """What stands after FROM."""
+
+    def column(self, name: str) -> tuple[str, str]:
+        """The SQL that names a column, and the engine's type of it; refuses unknown names."""
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """All rows that a query gives."""
+
+    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The same, in batches, for queries of as many rows as the table has."""
+
+    def kinds_of(self, query: str) -> dict[str, str]:
+        """The engine's type of every column of a query, by its name; no row is read."""
+
+
+@dataclass(frozen=True)
+class DerivedTable:
+    """One row per person, worked out by the engine from the tables that it holds."""
+
+    table: RemoteTable
+    derived: DerivedRows
+    kinds: Mapping[str, str]
+
+    @property
+    def source(self) -> str:
+        return f"(\n{self.derived.sql}\n) AS derived"
+
+    def column(self, name: str) -> tuple[str, str]:
+        own = self.derived.column(name)
+        return own, self.kinds[own]
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self.table.rows(query)
+
+    def stream(self, query: str, rows: int) -> Iterator[list[tuple[Any, ...]]]:
+        return self.table.stream(query, rows)
+
+    def kinds_of(self, query: str) -> dict[str, str]:
+        return self.table.kinds_of(query)
+
+
+class SqlCounter(ABC):
+    """A counting engine that is asked in SQL."""
+
+    dialect: Dialect
+
+    @abstractmethod
+    def opened(self, sources: Sequence[Any]) -> AbstractContextManager[list[RemoteTable]]:
+        """Tables that one query can read, for as long as they are asked."""
+
+    @contextmanager
+    def _table(self, source: Any, domain: Domain | None = None) -> Iterator[RemoteTable]:
+        """The table that is counted: as it is, or derived from several."""
+        if domain is not None and domain.derived:
+            sources = checked_sources(domain, source)
+            with self.opened(list(sources.values())) as tables:
+                places = {
+                    n: Place(t.source, t.column) for n, t in zip(sources, tables, strict=True)
+                }
+                rows = DerivedRows(domain, places, self.dialect)
+                yield DerivedTable(tables[0], rows, tables[0].kinds_of(rows.sql))
+            return
+        if isinstance(source, Mapping):
+            rule = "are several tables; the schema derives nothing from them"
+            raise InvalidParameter("table", sorted(source), rule, "give one table")
+        with self.opened([source]) as (table,):
+            yield table
+
+    def tables(
+        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+    ) -> list[Counts]:
+        """Exact tables, each a measure over the cells of some attributes in C order."""
+        request = Request(domain, wanted)
+        with self._table(source, domain) as table:
+            totals = zeros(request)
+            for first, query in self._queries(request, table):
+                if not _fill(totals, request, first, table.rows(query)):
+                    raise self._refusal(request, table)
+        return request.answer(totals)
+
+    def marginals(
+        self, source: Any, domain: Domain, subsets: Sequence[tuple[str, ...]]
+    ) -> list[Counts]:
+        """One flat array of counts per subset of attributes."""
+        return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
+
+    def values(self, source: Any, column: str, unit: Unit | None) -> dict[str, int]:
+        """Every text in a column and how many people hold it: as private as the table."""
+        held = HeldValues(column, unit)
+        with self._table(source) as table:
+            query = held.query(table.column, self.dialect, table.source)
+            return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+
+    def explain_values(self, source: Any, column: str, unit: Unit | None) -> str:
+        """The SQL that would count who holds which text."""
+        with self._table(source) as table:
+            return HeldValues(column, unit).query(table.column, self.dialect, table.source)
+
+    def rows_held(self, source: Any, unit: Unit) -> dict[int, int]:
+        """How many people have so many rows: as private as the table."""
+        held = HeldRows(unit)
+        with self._table(source) as table:
+            inner = nested(held.stages(table.column, self.dialect), table.source)
+            people = f"SELECT {held.by_person}\nFROM (\n{inner}\n) AS k\nGROUP BY p"
+            nameless = "CASE WHEN p IS NULL THEN 1 ELSE 0 END"
+            query = f"SELECT {held.by_rows}\nFROM (\n{people}\n) AS q\nGROUP BY n, {nameless}"
+            return held.answer([(row[0], row[1], row[2]) for row in table.rows(query)])
+
+    def explain(
+        self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
+    ) -> str:
+        """The SQL that would count these tables."""
+        request = Request(domain, wanted)
+        with self._table(source, domain) as table:
+            return ";\n\n".join(query for _, query in self._queries(request, table))
+
+    def tallies(
+        self, source: Any, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+    ) -> list[bytes]:
+        """What `tally` makes of the cells of the rows, here unless an engine can do better."""
+        return [tally(self.cells(source, domain))]
+
+    def cells(self, source: Any, domain: Domain) -> Iterator[Counts]:
+        """The flat cell of every row, in batches: rows leave the engine as cells alone."""
+        request = self._of_rows(domain)
+        with self._table(source, domain) as table:
+            for batch in table.stream(self._cells_query(request, table), _ROWS_A_BATCH):
+                if any(code is None for (code,) in batch):
+                    raise self._refusal(request, table)
+                yield np.array([code for (code,) in batch], dtype=np.int64)
+
+    def _of_rows(self, domain: Domain) -> Request:
+        """The question after the cell of every row."""
+        domain.require_indexable()
+        if domain.unit is not None:
+            raise InvalidParameter("unit", domain.unit.column, "bounds what is counted, not rows")
+        return Request(domain, [(domain.names, COUNT)])
+
+    def _cells_query(self, request: Request, table: RemoteTable) -> str:
+        code = f"CAST({request.joint_cell(request.domain.names)} AS BIGINT) AS c"
+        return nested([self._coded(request, table), Stage((code,))], table.source)
+
+    def _coded(self, request: Request, table: RemoteTable) -> Stage:
+        coded = request.coded(table.column, self.dialect)
+        if coded is None:
+            raise no_sql()
+        return coded
+
+    def _queries(self, request: Request, table: RemoteTable) -> Iterator[tuple[int, str]]:
+        """Queries over some covers each, and the number of the first of these."""
+        stages = [self._coded(request, table), *request.kept(self.dialect), request.joint]
+        inner = nested(stages, table.source)
+        sums = "".join(
+            f", {self.dialect.total(f'm{i}')} AS t{i}" for i in range(len(request.measures))
+        )
+        for first in range(0, len(request.covers), _COVERS_A_QUERY):
+            some = [f"c{i}" for i in range(first, len(request.covers))][:_COVERS_A_QUERY]
+            listed = ", ".join(some)
+            sets = ", ".join(f"({name})" for name in some)
+            grouping = self.dialect.grouping(some) if len(some) > 1 else "0"
+            by = f"GROUPING SETS ({sets})" if len(some) > 1 else listed
+            yield (
+                first,
+                f"SELECT {grouping} AS g, {listed}, count(*) AS n{sums}\nFROM (\n{inner}\n) AS k\n"
+                f"GROUP BY {by}",
+            )
+
+    def _refusal(self, request: Request, table: RemoteTable) -> DomainError:
+        stage, errors = request.refusals(table.column, self.dialect)
+        broken = table.rows(nested([stage], table.source))[0]
+        found = [error for error, is_so in zip(errors, broken, strict=False) if is_so]
+        return found[0] if found else DomainError("the table changed while it was read; try again")
+
+
+def zeros(request: Request) -> Totals:
+    """Totals of every cover, before anything is counted."""
+    return [
+        {measure: np.zeros(request.cells(i), dtype=np.int64) for measure in measures}
+        for i, measures in enumerate(request.measured)
+    ]
+
+
+def _fill(totals: Totals, request: Request, first: int, rows: Sequence[tuple[Any, ...]]) -> bool:
+    """Put grouped counts into place; False where some value was refused."""
+    some = min(_COVERS_A_QUERY, len(request.covers) - first)
+    for row in rows:
+        group, codes, numbers = int(row[0]), row[1 : 1 + some], row[1 + some :]
+        # Bits of GROUPING tell, from the left, which covers are not grouped by.
+        place = next(i for i in range(some) if not group >> (some - 1 - i) & 1)
+        if codes[place] is None:
+            return False
+        for measure, total in totals[first + place].items():
+            of = 0 if isinstance(measure, Count) else 1 + request.measures.index(measure)
+            total[int(codes[place])] = int(numbers[of])
+    return True

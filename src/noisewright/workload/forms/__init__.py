@@ -1,0 +1,1 @@
+"""How workloads are written and read: as text, as files, as plain values."""

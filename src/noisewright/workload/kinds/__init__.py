@@ -1,0 +1,1 @@
+"""Workloads with closed forms, and what is built of them."""

@@ -1,0 +1,173 @@
+"""Workloads from workloads: Kronecker products, stacks and weights."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from noisewright.errors import InvalidParameter
+from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.linear.gram import Gram, KronGram, ScaledGram, SumGram
+from noisewright.workload.linear.maps import Kronecker, Scaled, Stacked
+from noisewright.workload.linear.tensor import apply_along_axes
+
+_SMALL_PRODUCT = 64  # cells up to which rows are quicker than recursion
+
+
+@dataclass(frozen=True)
+class Kron(Kronecker, Workload):
+    """The product of workloads on separate attributes: every combination of their queries."""
+
+    factors: tuple[Workload, ...]
+
+    def gram(self) -> Gram:
+        return KronGram(tuple(f.gram() for f in self.factors))
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        numbers = np.arange(start, min(stop, self.queries))
+        block = np.ones((len(numbers), 1))
+        for factor, digit in zip(self.factors, self._digits(numbers), strict=True):
+            part = factor.rows(0, factor.queries)[digit]
+            block = (block[:, :, None] * part[:, None, :]).reshape(len(numbers), -1)
+        return block
+
+    def _digits(self, rows: Array) -> tuple[Array, ...]:
+        return np.unravel_index(rows, [f.queries for f in self.factors])
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        """In halves: the form of w₁ ⊗ w₂ is that of w₁ on what the form of w₂ leaves."""
+        factors = self.factors
+        if len(factors) == 1:
+            return factors[0].row_quadratics(matrix)
+        if self.size <= _SMALL_PRODUCT:
+            return super().row_quadratics(matrix)
+        sizes = np.cumprod([float(factor.size) for factor in factors[:-1]])
+        split = 1 + int(np.argmin(np.abs(np.log(sizes) - np.log(self.size) / 2)))
+        first, rest = kron(list(factors[:split])), kron(list(factors[split:]))
+        blocks = matrix.reshape(first.size, rest.size, first.size, rest.size)
+        left = np.empty((rest.queries, first.size, first.size))
+        for u, v in np.ndindex(first.size, first.size):
+            if u <= v:
+                block = blocks[u, :, v]
+                left[:, u, v] = left[:, v, u] = rest.row_quadratics((block + block.T) / 2)
+        return np.concatenate([first.row_quadratics(part)[:, None] for part in left], 1).ravel()
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        def squares(factor: Workload, block: FloatArray) -> FloatArray:
+            return np.stack([factor.row_squares(column) for column in block.T], axis=1)
+
+        maps = [(*f.shape, lambda block, f=f: squares(f, block)) for f in self.factors]
+        return apply_along_axes(maps, x)
+
+    def text(self) -> str:
+        return "*".join(_grouped(f, (Kron, Stack)) for f in self.factors)
+
+    def label(self, row: int) -> str:
+        digits = self._digits(np.array([row]))
+        pairs = zip(self.factors, digits, strict=True)
+        return " × ".join(f.label(int(digit[0])) for f, digit in pairs)
+
+
+@dataclass(frozen=True)
+class Stack(Stacked, Workload):
+    """Several workloads over the same cells, one after the other."""
+
+    parts: tuple[Workload, ...]
+
+    def gram(self) -> Gram:
+        return SumGram(tuple(part.gram() for part in self.parts))
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        blocks = [np.empty((0, self.size))]
+        for part, first in zip(self.parts, self.starts, strict=False):
+            a, b = max(start - first, 0), min(stop - first, part.queries)
+            if a < b:
+                blocks.append(part.rows(a, b))
+        return np.concatenate(blocks)
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return np.concatenate([part.row_quadratics(matrix) for part in self.parts])
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return np.concatenate([part.row_squares(x) for part in self.parts])
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        pieces = zip(self.parts, np.split(weights, self.starts[1:-1]), strict=True)
+        return np.asarray(sum(part.weighted_gram(piece) for part, piece in pieces))
+
+    def text(self) -> str:
+        return "+".join(_grouped(part, (Stack,)) for part in self.parts)
+
+    def label(self, row: int) -> str:
+        index = bisect_right(self.starts, row) - 1
+        return self.parts[index].label(row - self.starts[index])
+
+
+@dataclass(frozen=True)
+class Weighted(Scaled, Workload):
+    """A workload whose answers matter `weight` times as much: its rows are multiplied by it."""
+
+    weight: float
+    inner: Workload
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            raise InvalidParameter(
+                "weight", self.weight, "must be finite and > 0", "leave the queries out instead"
+            )
+
+    def gram(self) -> Gram:
+        return ScaledGram(self.weight**2, self.inner.gram())
+
+    def rows(self, start: int, stop: int) -> FloatArray:
+        return self.weight * self.inner.rows(start, stop)
+
+    def row_quadratics(self, matrix: FloatArray) -> FloatArray:
+        return self.weight**2 * self.inner.row_quadratics(matrix)
+
+    def row_squares(self, x: FloatArray) -> FloatArray:
+        return self.weight**2 * self.inner.row_squares(x)
+
+    def weighted_gram(self, weights: FloatArray) -> FloatArray:
+        return self.weight**2 * self.inner.weighted_gram(weights)
+
+    def text(self) -> str:
+        return f"{self.weight!r}@{_grouped(self.inner, (Kron, Stack))}"
+
+    def label(self, row: int) -> str:
+        return f"{self.weight:g}·{self.inner.label(row)}"
+
+
+def _grouped(workload: Workload, needs_brackets: tuple[type[Workload], ...]) -> str:
+    text = workload.text()
+    plain = {"allmarginals"}  # a Kronecker product with a name of its own
+    if isinstance(workload, needs_brackets) and text.split(":")[0] not in plain:
+        return f"({text})"
+    return text
+
+
+def kron(factors: Sequence[Workload]) -> Workload:
+    """Kronecker product, with nested products flattened."""
+    flat: list[Workload] = []
+    for factor in factors:
+        flat.extend(factor.factors if type(factor) is Kron else [factor])
+    return flat[0] if len(flat) == 1 else Kron(tuple(flat))
+
+
+def stack(parts: Sequence[Workload]) -> Workload:
+    """Stack over the same cells, with nested stacks flattened."""
+    flat: list[Workload] = []
+    for part in parts:
+        flat.extend(part.parts if type(part) is Stack else [part])
+    sizes = {part.size for part in flat}
+    if len(sizes) != 1:
+        raise InvalidParameter(
+            "workload",
+            sorted(sizes),
+            "must stack parts over the same number of cells",
+            "make the sizes equal, or combine attributes with '*'",
+        )
+    return flat[0] if len(flat) == 1 else Stack(tuple(flat))

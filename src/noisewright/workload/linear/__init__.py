@@ -1,0 +1,1 @@
+"""Linear maps kept in their structure, and their Gram matrices."""

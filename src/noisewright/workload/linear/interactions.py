@@ -1,0 +1,118 @@
+"""Interactions: the part of a table that depends on a set of attributes and averages out over each.
+
+They are orthogonal, so tables, strategies and Gram matrices over many attributes are taken apart
+into them and put together from them, and the domain itself is never visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from noisewright.workload.linear.tensor import FloatArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Table = tuple[int, ...]
+"""Some attributes, in increasing order."""
+
+
+def subsets(table: Table) -> list[Table]:
+    """All subsets of a table's attributes, the empty one among them, smallest first."""
+    return [t for order in range(len(table) + 1) for t in combinations(table, order)]
+
+
+def interactions(table: Table) -> list[Table]:
+    """All subsets of a table's attributes but the empty one: what a table says beyond its total."""
+    return subsets(table)[1:]
+
+
+def downward_closure(tables: Iterable[Table]) -> tuple[Table, ...]:
+    """All subsets of the given tables' attributes, by size and then in order."""
+    closure: set[Table] = set()
+    pending = [tuple(sorted(table)) for table in tables]
+    while pending:
+        table = pending.pop()
+        if table not in closure:
+            closure.add(table)
+            pending.extend(table[:i] + table[i + 1 :] for i in range(len(table)))
+    return tuple(sorted(closure, key=lambda block: (len(block), block)))
+
+
+def subsets_of(
+    tables: Sequence[Table], varies: Sequence[bool]
+) -> tuple[tuple[Table, ...], csr_array[Any]]:
+    """All subsets of the tables, by size and in order, and which table holds which subset.
+
+    Tables of equal length are handled together and subsets compared as numbers: hundreds of
+    thousands of tables take a second.
+    """
+    from scipy.sparse import csr_array
+
+    keep = np.array([*varies, False])
+    by_length: dict[int, list[int]] = {}
+    for position, table in enumerate(tables):
+        by_length.setdefault(len(table), []).append(position)
+    base, longest = len(varies) + 1, max(by_length)
+    # A subset is a number in base d + 1, its size the leading digit; exact integers when 64 bits
+    # are too few.
+    kind: Any = np.int64 if (longest + 1) * base**longest < 2**62 else object
+    keys: list[Any] = []
+    owners: list[Any] = []
+    for length, positions in by_length.items():
+        members = np.array([tables[p] for p in positions], dtype=np.int64)
+        members = members.reshape(len(positions), length)
+        for mask in range(2**length):
+            chosen = members[:, [i for i in range(length) if mask >> i & 1]]
+            whole = keep[chosen].all(axis=1)
+            key = np.full(int(whole.sum()), chosen.shape[1], dtype=kind)
+            for digit in (chosen[whole].astype(kind) + 1).T:
+                key = key * base + digit
+            keys.append(key * base ** (longest - chosen.shape[1]))
+            owners.append(np.array(positions)[whole])
+    unique, column = np.unique(np.concatenate(keys), return_inverse=True)
+    row = np.concatenate(owners)
+    incidence = csr_array(
+        (np.ones(row.size), (row, column.ravel())), shape=(len(tables), len(unique))
+    )
+    return tuple(_decode(int(key), base, longest) for key in unique.tolist()), incidence
+
+
+def _decode(key: int, base: int, longest: int) -> Table:
+    digits = []
+    for _ in range(longest):
+        key, digit = divmod(key, base)
+        if digit:
+            digits.append(digit - 1)
+    return tuple(reversed(digits))
+
+
+def centred(tensor: FloatArray, axes: Iterable[int]) -> FloatArray:
+    """What is left of a table beyond its averages along each of some axes."""
+    for axis in axes:
+        tensor = tensor - tensor.mean(axis=axis, keepdims=True)
+    return np.asarray(tensor)
+
+
+def table_of(
+    sizes: Sequence[int], attributes: Table, parts: Mapping[Table, FloatArray]
+) -> FloatArray:
+    """A table, flattened, from its interactions (and a batch); what is not known counts as zero.
+
+    Each is over its own attributes, and is spread evenly over the table's others.
+    """
+    shape = tuple(sizes[i] for i in attributes)
+    result: FloatArray = np.zeros(())
+    for block in subsets(attributes):
+        if block in parts:
+            values = parts[block]
+            own = [sizes[i] if i in block else 1 for i in attributes]
+            spread = values.reshape([*own, *values.shape[len(block) :]])
+            result = result + spread / (prod(shape) // prod(own))
+    batch = result.shape[len(attributes) :]
+    return np.ascontiguousarray(np.broadcast_to(result, shape + batch)).reshape(-1, *batch)

@@ -1,0 +1,1 @@
+"""Questions about a table, the statistics that answer them, and what they measure."""

@@ -1,0 +1,61 @@
+"""What the answers of a table stand for: one axis per attribute, or per level of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
+
+from noisewright.domain import Domain, Numeric
+from noisewright.domain.attribute import Attribute, Level
+from noisewright.workload.base import Workload
+from noisewright.workload.kinds.atoms import Explicit, Identity, Prefix, Ranges
+from noisewright.workload.structure import Term
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One attribute of a released table: what its queries are, in the order of the answers.
+
+    `ends` holds the largest number of every cell where cells are runs of numbers with an end.
+    """
+
+    name: str
+    kind: Literal["value", "cumulative", "range", "query"]
+    labels: tuple[str, ...]
+    ends: tuple[float, ...] = ()
+
+
+def term_axes(domain: Domain, term: Term) -> tuple[Axis, ...]:
+    """The axes of a term that is a product of one workload per attribute; none otherwise."""
+    kinds: dict[type[Workload], Literal["value", "cumulative", "range"]] = {
+        Identity: "value",
+        Prefix: "cumulative",
+        Ranges: "range",
+    }
+    if term.factors is None:
+        return ()
+    axes: list[Axis] = []
+    for i, factor in zip(term.attributes, term.factors, strict=True):
+        attribute = domain.attributes[i]
+        level = next((one for one in attribute.coarser if _sums_to(factor, one)), None)
+        if level is not None:
+            axes.append(Axis(level.name, "value", level.labels))
+        elif type(factor) in kinds:
+            ends = _ends(attribute)
+            axes.append(Axis(attribute.name, kinds[type(factor)], attribute.labels, ends))
+        else:
+            return ()
+    return tuple(axes)
+
+
+def _ends(attribute: Attribute) -> tuple[float, ...]:
+    """The last number of every cell; none where one has no end or holds what was not declared."""
+    if not isinstance(attribute, Numeric) or attribute.has_other:
+        return ()
+    ends = tuple(float(last) for _, last in attribute.spans)
+    return ends if all(map(isfinite, ends)) else ()
+
+
+def _sums_to(factor: Workload, level: Level) -> bool:
+    return isinstance(factor, Explicit) and factor.names == level.queries
