@@ -228,7 +228,8 @@ def plan_together(
     """Plan several releases about the same people under one budget.
 
     `shares` (adding up to at most one) or `importance` decide who gets how much of it; see
-    `planning.together`. `composition` is as in `plan`: whether the budget is for these alone.
+    `planning.budgets.together`. `composition` is as in `plan`: whether the budget is for these
+    alone.
     """
     _warn(privacy)
     asked = [workload(query) for query in queries]

@@ -1,10 +1,11 @@
 """Continual release of a running count: one private answer per step, a few numbers of memory.
 
-Measured is M = A·x plus noise, with A the lower-triangular strategy of `norm.prefix`; the answers
-are functions of M alone. The geometric sums behind A are kept in fixed-point integers, so M lies on
-a grid and the noise is an exactly rounded Gaussian on that grid. Rounding makes the measured vector
-not quite linear in x. For two neighbouring inputs each rounding step adds less than one unit to the
-difference, and the sensitivity that the noise is calibrated to holds the sum of all these units.
+Measured is M = A·x plus noise, with A the lower-triangular strategy of `norm.exact.prefix`; the
+answers are functions of M alone. The geometric sums behind A are kept in fixed-point integers, so M
+lies on a grid and the noise is an exactly rounded Gaussian on that grid. Rounding makes the
+measured vector not quite linear in x. For two neighbouring inputs each rounding step adds less than
+one unit to the difference, and the sensitivity that the noise is calibrated to holds the sum of all
+these units.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Counting with DuckDB: one pass over the table, however many marginals are asked for.
 
-DuckDB reads the columns and finds the cells by expressions (`tables.expressions`); attributes are
-grouped into few covers (`tables.covers`), whose joint codes are streamed and counted by `bincount`,
-which takes less time than grouping does: no codes are hashed. Where SQL cannot find the very cells
-that Python finds, typed columns are streamed instead and encoded here.
+DuckDB reads the columns and finds the cells by expressions (`tables.sql.expressions`); attributes
+are grouped into few covers (`tables.sql.covers`), whose joint codes are streamed and counted by
+`bincount`, which takes less time than grouping does: no codes are hashed. Where SQL cannot find the
+very cells that Python finds, typed columns are streamed instead and encoded here.
 """
 
 from __future__ import annotations

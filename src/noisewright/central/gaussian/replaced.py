@@ -2,9 +2,9 @@
 
 No replaced person changes the number of people, so it is public and its block costs nothing. For
 the others, two people that differ in the attributes D move block T by a squared distance d_T(D)
-(see `sensitivity`), and the best precisions y minimise Σ v_T/y_T with Σ y_T·d_T(D) ≤ 1 for every
-D: the problem that `norm.solver` solves, with one dual weight per D. Axes may be those for added
-people, or those that keep differences of columns short.
+(see `sensitivity`), and the best precisions y minimise Σ v_T/y_T with Σ y_T·d_T(D) ≤ 1 for every D:
+the problem that `norm.kernel.solver` solves, with one dual weight per D. Axes may be those for
+added people, or those that keep differences of columns short.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 Every attribute has one basis, its total and the contrasts of its axis turned so that the queries
 asked of it do not mix them (the eigenvectors of their mean Gram matrix). Products of such rows are
 a basis of the cells in which each row e may have a precision y_e of its own. With v_e what unit
-variance of row e adds to all answers, the best y minimises Σ v_e/y_e while no cell's squared
-column length exceeds one: a convex problem whose dual has one weight per cell, y_e = √(v_e/c_e)
-with c the dual weights seen through the squared basis. It has the form that `norm.solver` solves,
-at every norm. Interaction blocks (see `mixed`) are the special case of equal y within a block.
+variance of row e adds to all answers, the best y minimises Σ v_e/y_e while no cell's squared column
+length exceeds one: a convex problem whose dual has one weight per cell, y_e = √(v_e/c_e) with c the
+dual weights seen through the squared basis. It has the form that `norm.kernel.solver` solves, at
+every norm. Interaction blocks (see `mixed`) are the special case of equal y within a block.
 Attributes whose values are all alike keep two kinds of rows, totals and contrasts.
 """
 
@@ -136,7 +136,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class SharedProblem:
-    """Row precisions on the grid of the attributes used, as `norm.solver` sees the problem."""
+    """Row precisions on the grid of the attributes used, as `norm.kernel.solver` sees them."""
 
     design: MixedDesign
     terms: tuple[Term, ...]

@@ -1,8 +1,9 @@
 """Questions that need more than counts: one mechanism per measure, under one budget.
 
-Values are taken in whole units and centred (`workload.measures`), so that one person changes a cell
-of the sums by at most the width of the bounds. Every measure gets the strategy that is best for its
-own tables, and the share of the budget that makes the weighted squared errors least.
+Values are taken in whole units and centred (`workload.questions.measures`), so that one person
+changes a cell of the sums by at most the width of the bounds. Every measure gets the strategy that
+is best for its own tables, and the share of the budget that makes the weighted squared errors
+least.
 """
 
 from __future__ import annotations
