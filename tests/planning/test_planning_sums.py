@@ -342,3 +342,12 @@ def test_sums_and_means_survive_their_file(tmp_path: Path) -> None:
         nw.post_process(release, non_negative=True)
     with pytest.raises(InvalidParameter, match="sums"):
         again.release(np.ones(DOMAIN.shape, dtype=int))
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "variance"])
+def test_a_coarse_unit_is_told_beside_the_answers(kind: str) -> None:
+    for unit, told in ((10.0, True), (0.1, False)):
+        asked = {"queries": [{kind: "income", "unit": unit}]}
+        plan = nw.plan(nw.Workload.from_spec(asked, DOMAIN), Privacy(epsilon=1.0))
+        notes = str(plan.record())
+        assert (f"rounding to multiples of {unit:g}" in notes) == told

@@ -35,6 +35,9 @@ from noisewright.workload.structure import Term
 CLEAR = 4
 """Half-widths that a count must be for a ratio to it to be stated."""
 
+_COARSE = 50
+"""Units between the bounds, below which rounding may move a value by more than 1 % of them."""
+
 _OF_THE_MEAN = 0.1
 """Share of what may fail of a variance that its mean takes: under Gaussian noise the narrowest of
 0.02 to 0.2 (the others up to 2 % wider); under pure noise 0.2 is 3 % narrower and covers more."""
@@ -89,6 +92,13 @@ class _OfNumber(Statistic):
         return self.number.attribute
 
     @property
+    def _rounding(self) -> str | None:
+        """What must be known of the unit, where it is coarse."""
+        if self.number.high - self.number.low >= _COARSE:
+            return None
+        return f"what rounding to multiples of {self.number.unit:g} changes is in no interval"
+
+    @property
     def needs(self) -> tuple[Term, ...]:
         return self.people, replace(self.table, measure=self.summed)
 
@@ -107,6 +117,10 @@ class Sums(_OfNumber):
     kind = "sum"
     reading = "sum"
     summands = 2
+
+    @property
+    def note(self) -> str | None:  # type: ignore[override]
+        return self._rounding
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -155,11 +169,12 @@ class Means(_OfNumber):
             True: f"sum over count, where {_COUNTED_AS_ZERO}",
             "left-out": "sum over count of those who have a value",
         }[self.number.missing]
-        return (
+        told = (
             f"{who}; left out where the noisy count is below four times its own half-width; "
             "intervals are given for every group and hold for each group of at least one person "
             "who counts, though not given that its mean is stated"
         )
+        return "; ".join(filter(None, (told, self._rounding)))
 
     def judged(self, parts: Sequence[Noisy], errors: Sequence[FloatArray]) -> FloatArray:
         groups = watched(len(parts[0].std), _WATCHED_GROUPS)
@@ -213,11 +228,12 @@ class Variances(_OfNumber):
             True: f", where {_COUNTED_AS_ZERO}",
             "left-out": " of those who have a value",
         }[self.number.missing]
-        return (
+        told = (
             f"mean square less squared mean{who}, without a correction for small groups; left out "
             "where the noisy count is below four times its own half-width; intervals hold for each "
             "group of at least one person who counts, though not given that its variance is stated"
         )
+        return "; ".join(filter(None, (told, self._rounding)))
 
     def weighted(self, weights: Weights) -> Statistic:
         return Statistic.weighted(self, weights)
