@@ -1,14 +1,17 @@
 """What holds for every test."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
 from browser import CHROMIUM, chromium_browser
+from noisewright.privacy.noise.source import SystemSource
 from postgres_server import AVAILABLE, PostgresServer, postgres_server
 
 # Strategies found by tests are not kept in the user's cache.
@@ -21,6 +24,30 @@ os.environ["NOISEWRIGHT_EFFORT"] = "low"
 # busy machine a deadline fails for no fault of the code.
 settings.register_profile("noisewright", deadline=None, derandomize=True)
 settings.load_profile("noisewright")
+
+# Noise in this process comes from the name of the test that draws it: a test that fails once in
+# fifty draws fails in every run or in none. Another number here draws everything anew.
+DRAWS = os.environ.get("NOISEWRIGHT_TEST_DRAWS", "0")
+_system_bytes, _fresh_generator = SystemSource.bytes, np.random.default_rng
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Seed what the test and the fixtures it is the first to need will draw."""
+    if item.get_closest_marker("system_noise"):
+        SystemSource.bytes = _system_bytes  # type: ignore[method-assign]
+        np.random.default_rng = _fresh_generator
+        return
+    seeds = np.random.SeedSequence(
+        int.from_bytes(hashlib.sha256(f"{DRAWS} {item.nodeid}".encode()).digest())
+    )
+    draws = _fresh_generator(seeds)
+
+    def generator(seed: Any = None) -> np.random.Generator:
+        return _fresh_generator(seeds.spawn(1)[0] if seed is None else seed)
+
+    SystemSource.bytes = lambda self, count: draws.bytes(count)  # type: ignore[method-assign]
+    np.random.default_rng = generator
 
 
 @pytest.fixture(scope="session")

@@ -127,6 +127,7 @@ def test_a_stream_is_not_copied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert stream.steps == 1
 
 
+@pytest.mark.system_noise
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_stream_does_not_go_on() -> None:
     stream = plan_stream(64, Privacy(rho=0.1)).start()
@@ -141,6 +142,7 @@ def test_a_forked_stream_does_not_go_on() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+@pytest.mark.system_noise
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("privacy", [Privacy(rho=0.001), Privacy(epsilon=0.01)])
 def test_a_fork_that_has_the_position_draws_noise_of_its_own(

@@ -223,10 +223,13 @@ def test_intervals_are_printed_as_they_are_written(here: Path) -> None:
     result = run("release", "p.nw", "people.csv", "-o", "a.csv", "--non-negative")
     with Path("a.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    for row in rows:
-        for low, high in (("lower", "upper"), ("lower_all", "upper_all")):
-            assert f"{float(row[low]):,.1f} … {float(row[high]):,.1f}" in result.stdout
-    assert "…" in result.stdout
+    printed = re.findall(r"([\d.,]+) … ([\d.,]+) +([\d.,]+) … ([\d.,]+)", result.stdout)
+    assert len(printed) == len(rows) == 7
+    for row, told in zip(rows, printed, strict=True):
+        for name, figure in zip(("lower", "upper", "lower_all", "upper_all"), told, strict=True):
+            digits = len(figure.partition(".")[2])
+            assert digits >= 1
+            assert figure == f"{float(row[name]):,.{digits}f}"
     assert " -" not in result.stdout.split("all at once")[1]
 
 

@@ -23,6 +23,7 @@ def test_words_are_the_bytes_of_the_source() -> None:
     assert uniform_words(0).size == 0
 
 
+@pytest.mark.system_noise
 def test_a_system_source_is_fresh() -> None:
     assert len(SystemSource().bytes(5)) == 5
     # Two strings of 32 bytes agree with probability 2^-256.
