@@ -12,16 +12,14 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array
 from noisewright.errors import FileFormatError
 from noisewright.files import replacing
-
-Array = npt.NDArray[Any]
 
 FORMAT_VERSION = 2
 _FIELD, _DIGEST = "noisewright", "digest"

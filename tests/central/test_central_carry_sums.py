@@ -10,6 +10,7 @@ import pytest
 
 import noisewright as nw
 from noisewright import container
+from noisewright.arrays import FloatArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.central.blocks.strategy import BlockStrategy
@@ -19,7 +20,6 @@ from noisewright.central.carry.mechanism import CarryMechanism
 from noisewright.central.carry.sum_rows import LeastSquares, SumRows
 from noisewright.errors import NoisewrightError
 from noisewright.planning.files import FileKind
-from noisewright.workload.base import FloatArray
 from oracles.privacy_oracles import SeededSource
 
 PURE = nw.Privacy(epsilon=1)

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from noisewright.arrays import IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.composite import Composite
-from noisewright.central.mechanism import Integers, Mechanism, Table
+from noisewright.central.mechanism import Mechanism, Table
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.privacy.promise.budget import Privacy
@@ -39,7 +40,7 @@ def both(privacy: Privacy) -> Composite:
     return Composite((cells(privacy), cells(privacy, HOURS)), (1.0, 3.0), privacy)
 
 
-def tables(mechanism: Mechanism) -> Mapping[Table, Integers]:
+def tables(mechanism: Mechanism) -> Mapping[Table, IntArray]:
     return {table: RNG.integers(0, 50, size=4) for table in mechanism.tables}
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from noisewright.arrays import FloatArray
 
 
 def nuclear_bound(matrix: FloatArray, norm: float, a: FloatArray | None, b: FloatArray) -> float:

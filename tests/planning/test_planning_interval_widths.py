@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import noisewright as nw
-from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import laplace_multiplier, normal_multiplier, sidak_multiplier
 from noisewright.planning.central.interval_widths import statistic_widths
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.spec import Questions, questions
 from noisewright.workload.structure import Term
 
@@ -41,7 +41,7 @@ class Apart(Accuracy):
     def variance(self) -> FloatArray:
         return np.ones(self.answers)
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         return np.eye(self.answers)[:, chosen]
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
@@ -22,7 +22,6 @@ from noisewright.central.problem import (
     refuses_laplace,
 )
 from noisewright.workload import Identity, Parity, Total, Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import mean_error
 
 LARGEST_FACTOR = 2**20
@@ -108,7 +107,7 @@ def _trees(problem: CentralProblem) -> Measured:
     return BlockStrategy(problem.sizes, (block,)), f"equal noise, {branching} branches"
 
 
-def _best_tree(factor: Workload, norm: float, order: int) -> tuple[Integers, int]:
+def _best_tree(factor: Workload, norm: float, order: int) -> tuple[IntArray, int]:
     if isinstance(factor, Identity | Total):
         return _integers(factor.dense()), 0
 
@@ -123,7 +122,7 @@ def _best_tree(factor: Workload, norm: float, order: int) -> tuple[Integers, int
     return _tree(factor.size, best), best
 
 
-def _tree(cells: int, branches: int) -> Integers:
+def _tree(cells: int, branches: int) -> IntArray:
     """All intervals of a tree over the cells: the whole, its children, down to the cells."""
     levels, width = [np.eye(cells, dtype=np.int64)], branches
     while width < cells * branches:
@@ -137,7 +136,7 @@ def _attributes(problem: CentralProblem) -> tuple[int, ...]:
     return tuple(sorted({i for term in problem.terms for i in term.attributes}))
 
 
-def _integers(matrix: FloatArray) -> Integers:
+def _integers(matrix: FloatArray) -> IntArray:
     return np.rint(matrix).astype(np.int64)
 
 

@@ -14,24 +14,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.composite import StoredComposite
 from noisewright.central.geometry.k_norm.mechanism import StoredKNorm
-from noisewright.central.mechanism import (
-    Counts,
-    Measurement,
-    Mechanism,
-    StoredMechanism,
-    Table,
-    Values,
-)
+from noisewright.central.mechanism import Counts, Measurement, Mechanism, StoredMechanism, Table
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
-from noisewright.estimate.accuracy import Accuracy, Indices, Kind, drawn_multiplier
+from noisewright.estimate.accuracy import Accuracy, Kind, drawn_multiplier
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.measures import Measure
 from noisewright.workload.structure import Term
 
@@ -138,11 +131,11 @@ class Combined:
     def record(self) -> dict[str, Any]:
         return {"parts": [self.first.record(), self.second.record()]}
 
-    def packed(self, arrays: dict[str, Values]) -> StoredCombined:
+    def packed(self, arrays: dict[str, Array]) -> StoredCombined:
         """Both with their budgets; arrays of each under names of its own."""
         stored = []
         for number, mechanism in enumerate((self.first, self.second)):
-            own: dict[str, Values] = {}
+            own: dict[str, Array] = {}
             stored.append(mechanism.packed(own))
             arrays |= {f"combined.{number}/{name}": array for name, array in own.items()}
         budgets = tuple(m.privacy.to_dict() for m in (self.first, self.second))
@@ -166,7 +159,7 @@ class StoredCombined(StoredMechanism, frozen=True, tag="combined"):
     budgets: tuple[dict[str, Any], ...]
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> Combined:
         """The mechanism again; `privacy` is not what decides its noise."""
         if len(self.members) != 2 or len(self.budgets) != 2:
@@ -185,8 +178,8 @@ class CombinedAccuracy(Accuracy):
 
     first: Accuracy | None
     second: Accuracy | None
-    first_places: Indices
-    second_places: Indices
+    first_places: IntArray
+    second_places: IntArray
     count: int
 
     @property
@@ -198,7 +191,7 @@ class CombinedAccuracy(Accuracy):
         return [part for part in (self.first, self.second) if part is not None]
 
     @cached_property
-    def _common(self) -> tuple[Indices, Indices, Indices]:
+    def _common(self) -> tuple[IntArray, IntArray, IntArray]:
         """Places in both, as numbers of answers and as places in each of the two."""
         both, in_first, in_second = np.intersect1d(
             self.first_places, self.second_places, return_indices=True
@@ -262,7 +255,7 @@ class CombinedAccuracy(Accuracy):
             result[both] = self._gains[0] * self.second.variance[theirs]
         return np.maximum(result, 0.0)
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         if self.count**2 > _CROSS_LIMIT:
             raise TooLarge("covariances of so many answers are too large; combine fewer tables")
         # Of errors e₁ at its places and e₂ at its own, through the same linear map as answers.

@@ -11,23 +11,16 @@ from typing import Any, Self
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
-from noisewright.central.mechanism import (
-    Counts,
-    Measurement,
-    Mechanism,
-    StoredMechanism,
-    Table,
-    Values,
-)
+from noisewright.central.mechanism import Counts, Measurement, Mechanism, StoredMechanism, Table
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
-from noisewright.estimate.accuracy import Accuracy, Indices, Joined
+from noisewright.estimate.accuracy import Accuracy, Joined
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import split
 from noisewright.privacy.promise.spend import Spend
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.measures import Measure
 from noisewright.workload.structure import Term
 
@@ -122,10 +115,10 @@ class Composite:
             part.fits(own) for part, own in zip(self.parts, measurement.parts, strict=True)
         )
 
-    def _assigned(self, terms: Sequence[Term]) -> list[tuple[list[Term], Indices]]:
+    def _assigned(self, terms: Sequence[Term]) -> list[tuple[list[Term], IntArray]]:
         """The terms of every part, and where their answers stand among all."""
         mine: list[list[Term]] = [[] for _ in self.members]
-        places: list[list[Indices]] = [[] for _ in self.members]
+        places: list[list[IntArray]] = [[] for _ in self.members]
         start = 0
         for term in terms:
             number = self._part_of.get(term.measure)
@@ -140,7 +133,7 @@ class Composite:
     def record(self) -> dict[str, Any]:
         return {"shares": list(self.shares), "parts": [part.record() for part in self.parts]}
 
-    def packed(self, arrays: dict[str, Values]) -> StoredComposite:
+    def packed(self, arrays: dict[str, Array]) -> StoredComposite:
         packed = [member.packed(arrays) for member in self.members]
         members = [member for member in packed if isinstance(member, StoredBlocks | StoredCarry)]
         if len(members) < len(packed):
@@ -155,7 +148,7 @@ class StoredComposite(StoredMechanism, frozen=True, tag="composite"):
     shares: list[float]
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> Composite:
         """The composite under this budget."""
         members = tuple(member.unpacked(arrays, privacy, sizes) for member in self.members)

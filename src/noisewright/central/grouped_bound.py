@@ -33,11 +33,8 @@ from itertools import product
 from math import ceil, exp, expm1
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.workload.base import FloatArray
-
-Integers = npt.NDArray[np.int64]
+from noisewright.arrays import FloatArray, IntArray
 
 _WIDE = 0.75  # least ε of a program: smaller ones are reached in steps of several
 _FINE = 4  # steps of the lattice to one
@@ -197,7 +194,7 @@ def proved_pair(form: FloatArray, epsilon: float, offset: FloatArray) -> float:
     return max(0.0, min(float(inside.min()) - lost, beyond))
 
 
-def _steps(side: int) -> tuple[Integers, Integers]:
+def _steps(side: int) -> tuple[IntArray, IntArray]:
     """Both ends of every step between neighbours on a square of points."""
     number = np.arange(side * side).reshape(side, side)
     ends = [(number[:-1], number[1:]), (number[:, :-1], number[:, 1:])]
@@ -206,7 +203,7 @@ def _steps(side: int) -> tuple[Integers, Integers]:
     return first, second
 
 
-def _multipliers(cost: FloatArray, steps: tuple[Integers, Integers], epsilon: float) -> FloatArray:
+def _multipliers(cost: FloatArray, steps: tuple[IntArray, IntArray], epsilon: float) -> FloatArray:
     """The solver's dual: a proposal, whatever it is."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix

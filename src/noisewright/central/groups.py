@@ -15,7 +15,7 @@ from math import prod, sqrt
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.central.blocks.strategy import BlockStrategy
@@ -110,7 +110,7 @@ def _squared(sizes: tuple[int, ...], blocks: Sequence[Block]) -> Fraction:
     return Fraction(strategy.sensitivity(2)) ** 2 if blocks else Fraction(0)
 
 
-def _of_one_group(factor: Integers, groups: Integers) -> bool:
+def _of_one_group(factor: IntArray, groups: IntArray) -> bool:
     """Whether every row of a matrix sees cells of one group alone."""
     rows, cells = np.nonzero(factor)
     pairs = np.unique(np.stack([rows, groups[cells]]), axis=1)
@@ -169,7 +169,7 @@ def in_every_group(
     return replace(proposal, mechanism=own, bound=None, certificate="none", status=status)
 
 
-def _in_groups(block: Block, rest: Sequence[int], whole: dict[int, Integers]) -> Block:
+def _in_groups(block: Block, rest: Sequence[int], whole: dict[int, IntArray]) -> Block:
     factors = {rest[i]: f for i, f in zip(block.attributes, block.factors, strict=True)} | whole
     attributes = tuple(sorted(factors))
     weights = block.weights

@@ -13,19 +13,16 @@ from typing import Any, Protocol, Self
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
-from noisewright.workload.base import LARGEST_SIZE, FloatArray, is_whole
+from noisewright.workload.base import LARGEST_SIZE, is_whole
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
-
-Integers = npt.NDArray[np.int64]
-Values = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class Table:
     measure: Measure = COUNT
 
 
-Counts = Mapping[Table, Integers]
+Counts = Mapping[Table, IntArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ class StoredMechanism(msgspec.Struct, frozen=True, forbid_unknown_fields=True, t
 class Measurement:
     """Noisy values, and those of parts where a mechanism has such: all that is kept of the data."""
 
-    values: tuple[Values, ...] = ()
+    values: tuple[Array, ...] = ()
     parts: tuple[Measurement, ...] = ()
 
 
@@ -136,5 +133,5 @@ class Mechanism(Protocol):
     def record(self) -> dict[str, Any]:
         """What is drawn and measured, ready for JSON."""
 
-    def packed(self, arrays: dict[str, Values]) -> StoredMechanism:
+    def packed(self, arrays: dict[str, Array]) -> StoredMechanism:
         """All that rebuilds what is measured; arrays go into `arrays` under names of their own."""

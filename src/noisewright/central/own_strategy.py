@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.quantise import (
     bits_each,
@@ -24,7 +25,6 @@ from noisewright.central.gaussian.products import as_one_axis, fine_grid, refuse
 from noisewright.central.problem import Candidate, CentralProblem
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 
 NAME = "own-strategy"
 
@@ -97,7 +97,7 @@ def _check_support(real: FloatArray, workload: Workload) -> None:
             )
 
 
-def _on_grid(real: FloatArray, workload: Workload, bits: int) -> npt.NDArray[np.int64]:
+def _on_grid(real: FloatArray, workload: Workload, bits: int) -> IntArray:
     if (real == np.rint(real)).all() and np.abs(real).max() <= _LARGEST_WHOLE:
         return real.astype(np.int64)
     exact = small_integers(real)

@@ -22,6 +22,7 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.stream_position import Position
 from noisewright.container import digest
 from noisewright.errors import FileFormatError, InvalidParameter, NoisewrightError, OutOfReach
@@ -32,7 +33,7 @@ from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate
 from noisewright.privacy.promise.spend import Gaussian, Spend
-from noisewright.workload.base import FloatArray, is_whole
+from noisewright.workload.base import is_whole
 
 _RATE_BITS = 100  # every rate and gain is a float above 2^-40: exact in this many binary places
 _STATE_BITS = 40  # of the running sums beyond the grid: their rounding never reaches it

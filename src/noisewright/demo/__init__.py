@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from noisewright import api
+from noisewright.arrays import FloatArray
 from noisewright.demo.people import domain, people, questions
 from noisewright.errors import InvalidParameter
 from noisewright.files import write_table, write_text
@@ -21,7 +22,6 @@ from noisewright.workload.questions.spec import questions as read_questions
 if TYPE_CHECKING:
     from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.release import Release
-    from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

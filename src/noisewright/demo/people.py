@@ -10,16 +10,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray, TextArray
 from noisewright.domain import Domain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Integers = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Texts = npt.NDArray[np.str_]
 
 PEOPLE = 50_000
 SEED = 20_260_101
@@ -52,7 +49,7 @@ def people(count: int = PEOPLE, seed: int = SEED) -> pa.Table:
     )
 
 
-def _ages(rng: np.random.Generator, count: int) -> Integers:
+def _ages(rng: np.random.Generator, count: int) -> IntArray:
     years = np.arange(100)
     births = (
         1.0
@@ -64,7 +61,7 @@ def _ages(rng: np.random.Generator, count: int) -> Integers:
     return rng.choice(years, size=count, p=pyramid / pyramid.sum())
 
 
-def _jobs(rng: np.random.Generator, age: Integers, sex: Texts) -> Texts:
+def _jobs(rng: np.random.Generator, age: IntArray, sex: TextArray) -> TextArray:
     """Life stages as soft steps in age; each person falls into one stage."""
     retired = _step(age, 65, 2.2)
     student = (1 - _step(age, 22, 1.6)) * (age >= 16)
@@ -77,13 +74,13 @@ def _jobs(rng: np.random.Generator, age: Integers, sex: Texts) -> Texts:
     return np.where(age < 16, "under 16", stage)
 
 
-def _step(age: Integers, middle: float, width: float) -> Floats:
+def _step(age: IntArray, middle: float, width: float) -> FloatArray:
     return np.asarray(1 / (1 + np.exp(-(age - middle) / width)))
 
 
 def _incomes(
-    rng: np.random.Generator, age: Integers, sex: Texts, region: Integers, job: Texts
-) -> Floats:
+    rng: np.random.Generator, age: IntArray, sex: TextArray, region: IntArray, job: TextArray
+) -> FloatArray:
     base = np.array([_JOB_INCOME[name] for name in job])
     wealth = np.array(_REGION_WEALTH)[region]
     career = np.where(

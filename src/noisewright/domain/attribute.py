@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, BoolArray, FloatArray, IntArray, ObjectArray
 from noisewright.display import Shown
 from noisewright.errors import DomainError, InvalidParameter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Codes = npt.NDArray[np.int64]
-Values: TypeAlias = "Sequence[object] | npt.NDArray[Any] | pa.Array | pa.ChunkedArray"
+
+Values: TypeAlias = "Sequence[object] | Array | pa.Array | pa.ChunkedArray"
 Storage = Literal["text", "number", "boolean", "date"]
 
 # Where a value without a declared cell lies; `Attribute.encode` turns these into cells or errors.
@@ -61,7 +62,7 @@ class Level:
         """Every group as a query in words."""
         return tuple(f"{self.name} = {label}" for label in self.labels)
 
-    def matrix(self) -> npt.NDArray[np.float64]:
+    def matrix(self) -> FloatArray:
         """Return the sums: one row per group, one column per cell of the attribute."""
         return np.equal.outer(np.arange(self.size), self.groups).astype(np.float64)
 
@@ -188,7 +189,7 @@ class Attribute(Shown, ABC):
         """The number of cells, the `other` cell included."""
         return len(self.declared_labels) + self.has_other
 
-    def encode(self, values: Values) -> Codes:
+    def encode(self, values: Values) -> IntArray:
         """Return the cell of every value; values without a declared cell follow the rules."""
         codes = self._place(values)
         last = len(self.declared_labels) - 1
@@ -201,9 +202,7 @@ class Attribute(Shown, ABC):
         self._fill(codes, codes == MISSING, "missing", self.missing)
         return codes
 
-    def _fill(
-        self, codes: Codes, where: npt.NDArray[np.bool_], field: str, policy: str | None
-    ) -> None:
+    def _fill(self, codes: IntArray, where: BoolArray, field: str, policy: str | None) -> None:
         if policy == "other":
             codes[where] = len(self.declared_labels)
         elif where.any():
@@ -221,10 +220,10 @@ class Attribute(Shown, ABC):
         )
 
     @abstractmethod
-    def _place(self, values: Values) -> Codes:
+    def _place(self, values: Values) -> IntArray:
         """Return a fresh array: the declared cell of every value, or where else it lies."""
 
-    def decode(self, codes: npt.ArrayLike) -> npt.NDArray[np.object_]:
+    def decode(self, codes: npt.ArrayLike) -> ObjectArray:
         """Return the label of every cell in `codes`."""
         return np.array(self.labels, dtype=object)[self._checked(codes)]
 
@@ -252,7 +251,7 @@ class Attribute(Shown, ABC):
         """Return a constant as written in a query in the type that `_place` reads."""
         return constant
 
-    def _checked(self, codes: npt.ArrayLike) -> Codes:
+    def _checked(self, codes: npt.ArrayLike) -> IntArray:
         cells = np.asarray(codes)
         if not np.issubdtype(cells.dtype, np.integer) and cells.size:
             raise self.refuse("cells", cells.dtype, "must be integers")

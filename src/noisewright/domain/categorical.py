@@ -10,15 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisewright.domain.attribute import (
-    ELSEWHERE,
-    MISSING,
-    Attribute,
-    Codes,
-    Storage,
-    Values,
-    check_label,
-)
+from noisewright.arrays import IntArray
+from noisewright.domain.attribute import ELSEWHERE, MISSING, Attribute, Storage, Values, check_label
 
 _EXACT_INTEGERS = 2**53  # beyond it, neighbouring integers are one 64-bit float
 
@@ -60,7 +53,7 @@ class Categorical(Attribute):
     def declared_labels(self) -> tuple[str, ...]:
         return tuple(str(value) for value in self.values)
 
-    def _place(self, values: Values) -> Codes:
+    def _place(self, values: Values) -> IntArray:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -102,7 +95,7 @@ class Boolean(Attribute):
     def declared_labels(self) -> tuple[str, ...]:
         return ("false", "true")
 
-    def _place(self, values: Values) -> Codes:
+    def _place(self, values: Values) -> IntArray:
         from noisewright.domain import columns
 
         bits = columns.booleans(self.name, values)

@@ -17,14 +17,13 @@ from decimal import Decimal
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisewright.arrays import FloatArray
 from noisewright.domain.attribute import Values
 from noisewright.errors import DomainError, withheld
 
-Floats = npt.NDArray[np.float64]
 _Result = TypeVar("_Result")
 _EPOCH = dt.date(1970, 1, 1)
 _TICKS_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -62,7 +61,7 @@ def is_untyped(values: Values) -> bool:
     return kind is None or kind == np.dtype(object)
 
 
-def numbers(name: str, values: Values) -> Floats:
+def numbers(name: str, values: Values) -> FloatArray:
     """Return the column as 64-bit floats, NaN where missing."""
     if is_untyped(values):
         quick = _inferred(values, pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
@@ -111,7 +110,7 @@ def _float_texts(array: pa.Array) -> pa.Array:
     return pc.if_else(missing, pa.scalar(None, pa.string()), text)
 
 
-def booleans(name: str, values: Values) -> Floats:
+def booleans(name: str, values: Values) -> FloatArray:
     """Return the column as 0 and 1, NaN where missing; any other number counts as missing."""
     if is_untyped(values):
         return np.array([truth_of(value) for value in values], dtype=np.float64)
@@ -123,7 +122,7 @@ def booleans(name: str, values: Values) -> Floats:
     return np.where((number == 0) | (number == 1), number, np.nan)
 
 
-def days(name: str, values: Values) -> Floats:
+def days(name: str, values: Values) -> FloatArray:
     """Return the column as whole days since 1970-01-01, NaN where missing.
 
     An instant with a time zone is read in UTC.
@@ -157,8 +156,8 @@ def _inferred(values: Values, *kinds: Callable[[pa.DataType], bool]) -> pa.Array
     return array if any(kind(array.type) for kind in kinds) else None
 
 
-def _floats(array: pa.Array) -> Floats:
-    floats: Floats = array.fill_null(float("nan")).to_numpy(zero_copy_only=False)
+def _floats(array: pa.Array) -> FloatArray:
+    floats: FloatArray = array.fill_null(float("nan")).to_numpy(zero_copy_only=False)
     return floats
 
 

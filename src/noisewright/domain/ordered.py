@@ -12,18 +12,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.domain.attribute import (
-    ABOVE,
-    BELOW,
-    MISSING,
-    Attribute,
-    Codes,
-    Level,
-    Storage,
-    Values,
-)
+from noisewright.arrays import BoolArray, FloatArray, IntArray
+from noisewright.domain.attribute import ABOVE, BELOW, MISSING, Attribute, Level, Storage, Values
 from noisewright.errors import InvalidParameter
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -38,7 +29,7 @@ class Ordered(Attribute):
 
     @cached_property
     @abstractmethod
-    def cuts(self) -> npt.NDArray[np.float64]:
+    def cuts(self) -> FloatArray:
         """The edges as numbers (days since 1970-01-01 for dates)."""
 
     @property
@@ -55,10 +46,10 @@ class Ordered(Attribute):
         """
 
     @abstractmethod
-    def _numbers(self, values: Values) -> npt.NDArray[np.float64]:
+    def _numbers(self, values: Values) -> FloatArray:
         """Return values as numbers on the line of `cuts`, NaN where missing."""
 
-    def _place(self, values: Values) -> Codes:
+    def _place(self, values: Values) -> IntArray:
         numbers = self._numbers(values)
         codes = np.searchsorted(self.cuts[:-1], numbers, side="right").astype(np.int64) - 1
         codes[numbers < self.cuts[0]] = BELOW
@@ -172,7 +163,7 @@ class Numeric(Ordered):
             raise self.refuse("unit", unit, f"must be at least {largest * unit / _MOST_UNITS:g}")
         return round(largest)
 
-    def units(self, values: Values, unit: float) -> Codes:
+    def units(self, values: Values, unit: float) -> IntArray:
         """Return every value clipped to `lower`..`upper` and rounded to whole units.
 
         Values that `encode` puts into the `other` cell are none; rules are those of `encode`.
@@ -181,11 +172,11 @@ class Numeric(Ordered):
         self.largest_units(unit)
         return self.held_units(values, unit)[0]
 
-    def holds(self, values: Values) -> npt.NDArray[np.bool_]:
+    def holds(self, values: Values) -> BoolArray:
         """Who has a value, that is, one outside the `other` cell."""
         return np.asarray(self.encode(values) < len(self.declared_labels))
 
-    def held_units(self, values: Values, unit: float) -> tuple[Codes, npt.NDArray[np.bool_]]:
+    def held_units(self, values: Values, unit: float) -> tuple[IntArray, BoolArray]:
         """The same, zero for whoever has no value, and who has one."""
         held = self.holds(values)
         numbers = np.clip(np.nan_to_num(self._numbers(values)), self.lower, self.upper)
@@ -200,10 +191,10 @@ class Numeric(Ordered):
         return self.integer
 
     @cached_property
-    def cuts(self) -> npt.NDArray[np.float64]:
+    def cuts(self) -> FloatArray:
         return np.array(self.edges, dtype=np.float64)
 
-    def _numbers(self, values: Values) -> npt.NDArray[np.float64]:
+    def _numbers(self, values: Values) -> FloatArray:
         from noisewright.domain import columns
 
         return columns.numbers(self.name, values)
@@ -324,11 +315,11 @@ class Date(Ordered):
         return tuple(starts)
 
     @cached_property
-    def cuts(self) -> npt.NDArray[np.float64]:
+    def cuts(self) -> FloatArray:
         """The first day of every cell, then the last day, counted from 1970-01-01."""
         return np.array([(day - _EPOCH).days for day in (*self._starts, self.last)], np.float64)
 
-    def _numbers(self, values: Values) -> npt.NDArray[np.float64]:
+    def _numbers(self, values: Values) -> FloatArray:
         from noisewright.domain import columns
 
         return columns.days(self.name, values)

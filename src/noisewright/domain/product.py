@@ -19,9 +19,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, IntArray, ObjectArray
 from noisewright.display import Shown, counted
 from noisewright.domain import schema
-from noisewright.domain.attribute import Attribute, Codes, Level, Values
+from noisewright.domain.attribute import Attribute, Level, Values
 from noisewright.domain.derive import Derived, read_derived, tables_of
 from noisewright.domain.ordered import Ordered
 from noisewright.domain.unit import ROW_IS_PERSON, Unit, read_unit
@@ -42,7 +43,7 @@ class Box:
         """The attributes mentioned."""
         return tuple(name for name, _ in self.sides)
 
-    def holds(self, domain: Domain, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def holds(self, domain: Domain, names: Sequence[str]) -> BoolArray:
         """Return where the box lies in the marginal table of `names`, one axis per name."""
         inside = np.ones((1,) * len(names), dtype=np.bool_)
         for name, cells in self.sides:
@@ -206,7 +207,7 @@ class Domain(Shown):
         """The impossible combinations, as cells."""
         return self.impossible  # type: ignore[return-value]
 
-    def possible(self, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    def possible(self, names: Sequence[str]) -> BoolArray:
         """Return which cells of a marginal table can hold people, flat and in C order.
 
         A cell is left out where a declaration about attributes of this very table forbids it; what
@@ -250,7 +251,7 @@ class Domain(Shown):
             index = index * size + int(cell)
         return index
 
-    def encode(self, columns: Mapping[str, Values]) -> Codes:
+    def encode(self, columns: Mapping[str, Values]) -> IntArray:
         """Return the flat cell of every row, from one column per attribute."""
         self.require_indexable()
         absent = [name for name in self.names if name not in columns]
@@ -261,7 +262,7 @@ class Domain(Shown):
             raise InvalidParameter("columns", list(self.names), "must be of the same length")
         return np.ravel_multi_index(codes, self.shape).astype(np.int64)
 
-    def decode(self, indices: npt.ArrayLike) -> dict[str, npt.NDArray[np.object_]]:
+    def decode(self, indices: npt.ArrayLike) -> dict[str, ObjectArray]:
         """Return the labels, one column per attribute, of flat cells."""
         self.require_indexable()
         codes = np.unravel_index(np.asarray(indices, dtype=np.int64), self.shape)

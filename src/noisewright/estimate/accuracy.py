@@ -13,17 +13,15 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.intervals import (
     check_level,
     largest_error_quantile,
     simultaneous_multiplier,
 )
-from noisewright.workload.base import FloatArray
 
 Kind = Literal["exact", "bound", "simulated"]
-Indices = npt.NDArray[np.int64]
 
 SIMULATED_ANSWERS = 20_000
 """Answers above which joint intervals are bounded instead of simulated."""
@@ -77,7 +75,7 @@ class Accuracy(ABC):
         return np.sqrt(self.variance)
 
     @abstractmethod
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         """Covariances of all answers (rows) with some of them (columns)."""
 
     @cached_property
@@ -159,7 +157,7 @@ class Joined(Accuracy):
     """Answers from mechanisms with independent noise; `places` says whose is which answer."""
 
     parts: Sequence[Accuracy]
-    places: Sequence[Indices]
+    places: Sequence[IntArray]
 
     @property
     def kind(self) -> Kind:  # type: ignore[override]
@@ -183,7 +181,7 @@ class Joined(Accuracy):
             result[place] = piece
         return result
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         result = np.zeros((len(self.variance), len(chosen)))
         for place, part in zip(self.places, self.parts, strict=True):
             number = np.full(len(self.variance), -1)
@@ -221,9 +219,9 @@ class Conditioned(Accuracy):
     """
 
     inner: Accuracy
-    known: Indices
+    known: IntArray
     count: int
-    exact: Indices | None = None
+    exact: IntArray | None = None
     """Places of answers that the known ones repeat, and that are exact with them."""
 
     @property
@@ -235,7 +233,7 @@ class Conditioned(Accuracy):
         return self.inner.covariance(self.known)
 
     @property
-    def _exact(self) -> Indices:
+    def _exact(self) -> IntArray:
         """Places of the answers that are themselves known."""
         return self.known[self.known < self.count] if self.exact is None else self.exact
 
@@ -261,7 +259,7 @@ class Conditioned(Accuracy):
         # What is left of answers that the known ones determine is rounding.
         return np.where(after > 1e-9 * before, after, 0.0)
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         plain = self.inner.covariance(chosen)[: self.count]
         return np.asarray(plain - self.gain @ self._cross[chosen].T)
 

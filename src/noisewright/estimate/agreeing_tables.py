@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.fits.nonnegative import project_to_total
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.interactions import centred, interactions
 
 Block = tuple[int, ...]
@@ -64,7 +63,7 @@ class _Part:
     """One interaction of every table of a group: its axes, its places, and what it weighs there."""
 
     axes: Block
-    index: npt.NDArray[np.int64]
+    index: IntArray
     weight: FloatArray
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 
-FloatArray = npt.NDArray[np.float64]
 Sampler = Callable[[int, np.random.Generator], FloatArray]
 """Draws `(count, queries)` joint errors, every query scaled to unit variance (or all zero)."""
 

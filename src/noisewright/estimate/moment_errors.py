@@ -17,7 +17,7 @@ from math import sqrt
 
 import numpy as np
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray
 
 
 @dataclass(frozen=True)

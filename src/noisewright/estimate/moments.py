@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray
 
 _BEYOND = 1.02  # of the noise's largest simulated eigenvalue
 _TURNS = 8

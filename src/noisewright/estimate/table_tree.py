@@ -12,12 +12,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray, IntArray
 
 Block = tuple[int, ...]
-Integers = npt.NDArray[np.int64]
 
 
 def join_order(
@@ -64,7 +62,7 @@ def rows_of_tables(
     tables: Mapping[Block, FloatArray],
     count: int,
     rng: np.random.Generator,
-) -> Integers:
+) -> IntArray:
     """Values of all attributes, one row per made-up person; attributes in no table are even."""
     rows = np.full((count, len(sizes)), -1, dtype=np.int64)
     for block, old, new in join_order(sizes, tables):
@@ -87,7 +85,7 @@ def rows_of_tables(
     return rows
 
 
-def drawn_cells(histogram: FloatArray, count: int, rng: np.random.Generator) -> Integers:
+def drawn_cells(histogram: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
     """Cells of so many rows: whole parts for sure, fractions by systematic sampling.
 
     Every cell's number of rows is right on average and off by less than one, and so are sums over
@@ -104,8 +102,8 @@ def drawn_cells(histogram: FloatArray, count: int, rng: np.random.Generator) -> 
 
 
 def drawn_within(
-    kinds: Integers, chances: FloatArray, numbers: Integers, rng: np.random.Generator
-) -> Integers:
+    kinds: IntArray, chances: FloatArray, numbers: IntArray, rng: np.random.Generator
+) -> IntArray:
     """Cells of so many rows of every kind, spread over the cells of that kind by their chances.
 
     The cells of a kind come in any order, so that systematic sampling meets no pattern of theirs.
@@ -126,7 +124,7 @@ def drawn_within(
     return np.asarray(np.where(strays, last[rows], found))
 
 
-def distance(sizes: Sequence[int], block: Block, table: FloatArray, rows: Integers) -> float:
+def distance(sizes: Sequence[int], block: Block, table: FloatArray, rows: IntArray) -> float:
     """The share of rows that would have to move for a table to come out as it is."""
     shape = [sizes[i] for i in block]
     cells = np.ravel_multi_index(tuple(rows[:, i] for i in block), shape)

@@ -15,12 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, BoolArray, FloatArray, IntArray, SignArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge, unknown_name
-from noisewright.workload.base import FloatArray
 
-Signs = npt.NDArray[np.int8]
-IntArray = npt.NDArray[np.int64]
 Predicate = Callable[[Any], object]
 
 MOST_ENTRIES = 2**25
@@ -39,7 +37,7 @@ class ConceptClass(Shown):
     taken from, where that is another.
     """
 
-    table: Signs
+    table: SignArray
     names: tuple[str, ...]
     text: str | None = None
     points: tuple[Hashable, ...] | None = None
@@ -192,7 +190,7 @@ def concepts(source: Concepts, points: Iterable[Hashable] | None = None) -> Conc
     return _from_matrix(np.asarray(given), held)
 
 
-def label_signs(labels: npt.ArrayLike) -> Signs:
+def label_signs(labels: npt.ArrayLike) -> SignArray:
     """Labels as −1 and +1; booleans stand for themselves. No label appears in an error."""
     given = np.asarray(labels)
     if given.ndim == 1 and given.dtype == np.bool_:
@@ -203,7 +201,7 @@ def label_signs(labels: npt.ArrayLike) -> Signs:
     return given.astype(np.int8)
 
 
-def _from_matrix(given: npt.NDArray[Any], points: tuple[Hashable, ...] | None) -> ConceptClass:
+def _from_matrix(given: Array, points: tuple[Hashable, ...] | None) -> ConceptClass:
     if given.ndim != 2 or 0 in given.shape:
         raise InvalidParameter("concepts", f"shape {given.shape}", "must have a row per concept")
     _check_entries(*given.shape)
@@ -249,7 +247,7 @@ def _from_text(text: str) -> ConceptClass:
     return ConceptClass(table, names, text=f"{kind}:{int(number)}")
 
 
-_Listed = tuple[npt.NDArray[np.bool_], tuple[str, ...]]
+_Listed = tuple[BoolArray, tuple[str, ...]]
 
 
 def _thresholds(n: int) -> _Listed:
@@ -269,7 +267,7 @@ def _intervals(n: int) -> _Listed:
     return np.vstack([np.zeros((1, n), bool), true]), ("nowhere", *names)
 
 
-def _bits(d: int) -> npt.NDArray[np.int64]:
+def _bits(d: int) -> IntArray:
     """All points of {0,1}^d, the first bit the most significant; a row per point."""
     if d > 20:
         raise TooLarge(f"{d} bits have 2^{d} points; the limit is 20")

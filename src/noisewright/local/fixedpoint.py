@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, IntArray, WordArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.randomizer.whole_numbers import WORD as WORD
 from noisewright.privacy.noise.source import (
@@ -67,7 +68,7 @@ def exponential(epsilon: float) -> Fraction:
     return Fraction(_DIGITS.multiply(value, 1 - _MARGIN))
 
 
-def floor_times(epsilon: float, low: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def floor_times(epsilon: float, low: IntArray) -> IntArray:
     """Largest whole numbers at most e^ε·low, exactly; no more than 2^62, the most a chance is."""
     factor = exponential(epsilon)
     distinct, inverse = np.unique(low, return_inverse=True)
@@ -82,7 +83,7 @@ def odds_threshold(odds: Fraction) -> int:
     return min(threshold, WORD - 1)
 
 
-def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> npt.NDArray[np.bool_]:
+def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> BoolArray:
     """Independent draws, each true with chance exactly threshold/2^64.
 
     A uniform word is compared with the threshold byte by byte, most significant first; the next
@@ -102,9 +103,7 @@ def bernoulli(threshold: int, size: int, source: ByteSource | None = None) -> np
     return result
 
 
-def integers_below(
-    bound: int, size: int, source: ByteSource | None = None
-) -> npt.NDArray[np.int64]:
+def integers_below(bound: int, size: int, source: ByteSource | None = None) -> IntArray:
     """Independent whole numbers, exactly uniform on 0 … bound−1, from as few bytes as serve.
 
     Words are multiplied by the bound and their high half is kept; the few low halves that would
@@ -132,9 +131,7 @@ def integers_below(
     return np.asarray(product >> shift, dtype=np.int64)
 
 
-def categorical(
-    cumulative: npt.NDArray[np.uint64], size: int, source: ByteSource | None = None
-) -> npt.NDArray[np.int64]:
+def categorical(cumulative: WordArray, size: int, source: ByteSource | None = None) -> IntArray:
     """Indices drawn with chances given by upper thresholds out of 2^64 (the last is implied)."""
     words = uniform_words(size, source)
     return np.searchsorted(cumulative, words, side="right").astype(np.int64)
@@ -162,7 +159,7 @@ def whole_weights(weights: npt.ArrayLike) -> list[int]:
     return whole
 
 
-def thresholds(whole: list[int]) -> npt.NDArray[np.uint64]:
+def thresholds(whole: list[int]) -> WordArray:
     """Upper thresholds of all but the last of whole-number weights that sum to 2^64."""
     sums, result = 0, []
     for value in whole[:-1]:

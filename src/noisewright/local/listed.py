@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import check_epsilon, floor_times
 from noisewright.local.randomizer.laws import Weigh
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import stored
 from noisewright.local.storage import described, restored
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, Strategy
-from noisewright.workload.base import FloatArray
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings, Strategy
 
 UNIT = 1 << 62
 """Every column of weights sums to this."""

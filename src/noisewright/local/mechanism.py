@@ -15,6 +15,7 @@ from typing import Any, Self, TypedDict
 
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, refuse_given, unknown_name
 from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.approximate.tails import MaxError
@@ -23,7 +24,7 @@ from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.privacy.exact.rounding import number, positive
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _MOST_CELLS = 2**24

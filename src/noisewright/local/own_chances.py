@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.listed import MatrixStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
@@ -30,7 +31,7 @@ def own_mechanism(chances: npt.ArrayLike) -> LocalMechanism:
     return LocalMechanism(NAME, "a matrix of chances that was given", plan)
 
 
-def _spent(matrix: npt.NDArray[np.float64], budget: float) -> float:
+def _spent(matrix: FloatArray, budget: float) -> float:
     """What the chances spend, to be verified once they are whole numbers; never over the budget."""
     sent = matrix[matrix.max(axis=1) > 0]
     low = sent.min(axis=1, initial=1.0)
@@ -48,7 +49,7 @@ def _spent(matrix: npt.NDArray[np.float64], budget: float) -> float:
     return min(spent, budget) or budget
 
 
-def _oriented(chances: npt.ArrayLike, cells: int) -> npt.NDArray[np.float64]:
+def _oriented(chances: npt.ArrayLike, cells: int) -> FloatArray:
     try:
         matrix = np.array(chances, dtype=np.float64)
     except (TypeError, ValueError):

@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge
 from noisewright.local.randomizer.whole_numbers import MOST_CELLS, WORD
-from noisewright.workload.base import Array
 
 
 def whole(name: str, value: object, least: int = 0, most: int = MOST_CELLS) -> int:

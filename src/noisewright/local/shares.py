@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray
 
 Step = Callable[[FloatArray], FloatArray]
 

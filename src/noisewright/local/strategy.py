@@ -24,10 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
-from noisewright.local.randomizer.batch import IntArray as IntArray
 from noisewright.local.randomizer.batch import Sampler
 from noisewright.local.randomizer.chances import listed_reports, report_chances
 from noisewright.local.randomizer.specification import Nodes, Place, Specification
@@ -35,11 +35,11 @@ from noisewright.local.randomizer.verify import Promise, verify
 from noisewright.local.reports.tallies import Tally, tally_of
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 Settings = dict[str, Any]
-BoolArray = npt.NDArray[np.bool_]
+
 Arrays = dict[str, Array]
 
 DENSE_SIZE = 4096
@@ -220,9 +220,7 @@ class Strategy(Shown, ABC):
         half = self.information.matvec(self.information.solve(matrix))
         return self.information.matvec(self.information.solve(half.T))
 
-    def __array__(
-        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
-    ) -> npt.NDArray[Any]:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         """The chances, a row per report and a column per value, where they can be listed."""
         if not isinstance(self, IndexStrategy):
             raise TooLarge(f"the reports of {self.kind} are too many to be listed")

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.norm.dispatch import solve_part
 from noisewright.norm.kernel.factorization import Part, Settings, without_offsets
@@ -20,7 +21,7 @@ from noisewright.workload.forms.text import Queries
 from noisewright.workload.forms.text import workload as as_workload
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.linear.maps import LinearMap, Product
-from noisewright.workload.linear.tensor import DENSE_LIMIT, FloatArray
+from noisewright.workload.linear.tensor import DENSE_LIMIT
 from noisewright.workload.structure import check_magnitudes
 
 PRODUCT_SLACK = 1e-6

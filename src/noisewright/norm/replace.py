@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
 from noisewright.norm.dispatch import on_attributes, solve_part, weighted
 from noisewright.norm.exact.symmetric import solve_family
@@ -30,7 +31,7 @@ from noisewright.norm.kernel.factorization import (
 )
 from noisewright.norm.kernel.problems import WELL_CONDITIONED, Factors, gram_root, row_basis
 from noisewright.norm.kernel.solver import Spectrum, Weights, mean_factor, solve
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Weighted
 from noisewright.workload.kinds.atoms import Atom, Explicit
 from noisewright.workload.kinds.marginals import OnAttributes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter
 from noisewright.workload.linear.tensor import sum_out
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from narwhals.typing import IntoFrame
 
-Integers = npt.NDArray[np.int64]
+
 Table = tuple[int, ...]
 
 Source: TypeAlias = (
@@ -42,14 +43,14 @@ class Counter(Protocol):
 
     def tables(
         self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
-    ) -> list[Integers]:
+    ) -> list[IntArray]:
         """Exact tables, each a measure over cells of some attributes in C order; one pass."""
 
-    def cells(self, source: Source, domain: Domain) -> Iterator[Integers]:
+    def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         """The cell of every row, in batches and in the table's order."""
 
     def tallies(
-        self, source: Source, domain: Domain, tally: Callable[[Iterable[Integers]], bytes]
+        self, source: Source, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
     ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
 
@@ -76,7 +77,7 @@ def is_histogram(data: Data) -> bool:
     )
 
 
-def checked_histogram(data: Data, sizes: tuple[int, ...]) -> Integers:
+def checked_histogram(data: Data, sizes: tuple[int, ...]) -> IntArray:
     """Counts as a tensor over attributes; whole numbers of people only, told without a value."""
     counts = np.asarray(data)
     if counts.shape not in ((prod(sizes),), sizes):
@@ -100,6 +101,6 @@ def checked_histogram(data: Data, sizes: tuple[int, ...]) -> Integers:
     return counts.astype(np.int64).reshape(sizes)
 
 
-def histogram_marginal(counts: Integers, table: Table) -> Integers:
+def histogram_marginal(counts: IntArray, table: Table) -> IntArray:
     """One marginal table of a histogram."""
     return np.asarray(sum_out(counts, counts.shape, table), dtype=np.int64)

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from noisewright import container
+from noisewright.arrays import Array
 from noisewright.central.mechanism import Mechanism
 from noisewright.container import Header, digest
 from noisewright.errors import FileFormatError, refusing
@@ -48,7 +49,6 @@ from noisewright.planning.streams.running import (
     RunningStream,
     StreamRelease,
 )
-from noisewright.workload.base import Array
 from noisewright.workload.forms.stored import encode_workload
 
 FileKind = (

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from noisewright.arrays import Array
 from noisewright.container import Header
 from noisewright.domain import Domain
-from noisewright.workload.base import Array
 from noisewright.workload.questions.spec import Questions
 
 Arrays = Mapping[str, Array]

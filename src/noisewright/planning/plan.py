@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.problem import CentralProblem
 from noisewright.central.wider_bounds import wider_bounds
 from noisewright.display import Shown
@@ -21,7 +22,6 @@ from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import BoundClass, ClassBound, settled
 from noisewright.workload import Workload, stack
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.spec import Questions, query_labels
 from noisewright.workload.questions.statistics import PEOPLE

@@ -10,6 +10,7 @@ from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from noisewright.arrays import FloatArray
 from noisewright.display import html_table, short_number
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
@@ -19,7 +20,6 @@ from noisewright.planning.plan import ReleasedTable, table_number
 from noisewright.planning.tidy import AnswerTable, TidyAnswers
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Column
 
 if TYPE_CHECKING:

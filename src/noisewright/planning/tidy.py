@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.display import short_number
 from noisewright.domain import Boolean, Categorical, Domain
 from noisewright.domain.attribute import Attribute
@@ -25,7 +26,6 @@ from noisewright.domain.ordered import Ordered
 from noisewright.errors import InvalidParameter
 from noisewright.files import write_table
 from noisewright.planning.plan import ReleasedTable
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.atoms import Ranges
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.planning.plan import ReleasedTable
 from noisewright.planning.release import Release
 from noisewright.report.figures import Figure, figures
 from noisewright.report.words.numbers import decimals, error_figure, figure, rounded
 from noisewright.report.words.queries import drawable
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import PEOPLE, Column
 
 MOST_ROWS = 20_000

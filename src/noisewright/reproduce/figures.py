@@ -9,6 +9,7 @@ from math import log
 import numpy as np
 
 from noisewright import api
+from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.trace import best_bound
 from noisewright.norm.factorize import factorize
@@ -26,7 +27,6 @@ from noisewright.reproduce.projected_gradient import iteration_seconds, projecte
 from noisewright.reproduce.study import Study, Value
 from noisewright.workload import Workload
 from noisewright.workload import workload as read
-from noisewright.workload.base import FloatArray
 
 OURS = (
     "randomized-response", "hadamard", "hierarchical", "fourier", "matrix-l1", "matrix-l2",

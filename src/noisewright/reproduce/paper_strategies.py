@@ -13,8 +13,8 @@ from math import ceil, exp, log2
 import numpy as np
 from scipy.linalg import hadamard as hadamard_matrix
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import FloatArray
 
 ALPHA = 0.01
 _BRANCHING = 4

@@ -12,9 +12,9 @@ from math import exp
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.optimise.dense.descent import project
-from noisewright.workload.base import FloatArray
 
 _STEPS = (1e-1, 1e-2, 1e-3, 1e-4)
 _TRIAL = 15

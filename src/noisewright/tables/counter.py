@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Attribute, Domain, Unit
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, withheld
@@ -41,7 +42,6 @@ from noisewright.workload.questions.measures import (
     Respondents,
 )
 
-Counts = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.integer[Any]]
 
 _CELLS_A_BATCH = 2**24  # rows × columns held as Arrow at once: some hundred MB of text
@@ -55,7 +55,7 @@ class DuckDBCounter:
 
     def tables(
         self, source: Source, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
-    ) -> list[Counts]:
+    ) -> list[IntArray]:
         """Return one flat array per table: a measure over the cells of a subset of attributes.
 
         Cells are in C order of the subset's own order of attributes; the empty subset is everybody.
@@ -72,7 +72,7 @@ class DuckDBCounter:
 
     def marginals(
         self, source: Source, domain: Domain, subsets: Sequence[tuple[str, ...]]
-    ) -> list[Counts]:
+    ) -> list[IntArray]:
         """Return one flat array of counts of people per subset of attributes."""
         return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
 
@@ -139,9 +139,9 @@ class DuckDBCounter:
 
     def numbers(
         self, source: Source, domain: Domain, names: Sequence[str]
-    ) -> dict[str, npt.NDArray[np.float64]]:
+    ) -> dict[str, FloatArray]:
         """Return raw values of numeric attributes, NaN where missing: as private as the data."""
-        parts: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in names}
+        parts: dict[str, list[FloatArray]] = {name: [] for name in names}
         with closing(connect()) as connection:
             table = _opened(connection, source, {name: domain[name].storage for name in names})
             stage = Stage(tuple(_typed(table, domain[name]) for name in names))
@@ -150,20 +150,20 @@ class DuckDBCounter:
                     parts[name].append(column.to_numpy(zero_copy_only=False).astype(np.float64))
         return {name: np.concatenate([np.zeros(0), *pieces]) for name, pieces in parts.items()}
 
-    def cells(self, source: Source, domain: Domain) -> Iterator[Counts]:
+    def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         """Yield batches of rows, in the table's order: the flat cell of the whole domain."""
         domain.require_indexable()
         for columns in self.codes(source, domain):
             yield _flat(columns, domain.shape, len(columns[0])).astype(np.int64)
 
     def tallies(
-        self, source: Source, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+        self, source: Source, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
     ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, batch by batch."""
         return [tally(self.cells(source, domain))]
 
 
-Batch = tuple[int, list[Codes], Mapping[OfNumber, Counts]]
+Batch = tuple[int, list[Codes], Mapping[OfNumber, IntArray]]
 """Rows, the joint cell of every cover, and what people add to sums."""
 
 
@@ -209,7 +209,7 @@ def _counted(request: Request, batches: Iterator[Batch | None]) -> Totals | None
     return totals
 
 
-def _add(total: Counts, rows: int, codes: Codes, weights: Counts | None) -> None:
+def _add(total: IntArray, rows: int, codes: Codes, weights: IntArray | None) -> None:
     """Add the rows of a batch to the total of one cover."""
     if total.size == 1:
         total[0] += rows if weights is None else int(weights.sum())
@@ -265,7 +265,7 @@ def _encoded(table: Table, request: Request) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict(rows or {"a": np.zeros(batch.num_rows, dtype=np.int8)})
 
 
-def _content(request: Request, measure: OfColumn, column: pa.Array) -> Counts:
+def _content(request: Request, measure: OfColumn, column: pa.Array) -> IntArray:
     """What every person adds to a sum, from their value."""
     attribute = request.number(measure)
     if isinstance(measure, Respondents):

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisewright.arrays import ObjectArray
 from noisewright.domain import columns
 from noisewright.domain.attribute import Storage
 
@@ -87,7 +87,7 @@ def _read_text(column: str, storage: Storage) -> str:
     )
 
 
-def python_objects(series: narwhals.Series[IntoSeries]) -> npt.NDArray[np.object_] | None:
+def python_objects(series: narwhals.Series[IntoSeries]) -> ObjectArray | None:
     """Return the values of a frame's column that is one of Python objects, else None."""
     native: Any = series.to_native()  # of pandas, polars or pyarrow
     kind = getattr(native, "dtype", None)
@@ -96,12 +96,12 @@ def python_objects(series: narwhals.Series[IntoSeries]) -> npt.NDArray[np.object
         native = native.astype(object)
     elif not (columns.is_untyped(native) or str(kind) == "Object"):
         return None
-    objects: npt.NDArray[np.object_] = native.to_numpy()
+    objects: ObjectArray = native.to_numpy()
     return objects
 
 
 def read_objects(
-    connection: duckdb.DuckDBPyConnection, values: npt.NDArray[np.object_], storage: Storage
+    connection: duckdb.DuckDBPyConnection, values: ObjectArray, storage: Storage
 ) -> pa.Array:
     """Return Python objects as a column of the type that the storage needs.
 

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
-import numpy.typing as npt
-
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.domain import Domain, Unit
 from noisewright.errors import InvalidParameter
-from noisewright.planning.counting import Counter, Integers, Source
+from noisewright.planning.counting import Counter, Source
 from noisewright.workload.questions.measures import Measure
 
 Wanted = Sequence[tuple[tuple[str, ...], Measure]]
@@ -53,16 +51,16 @@ def engine_of(source: Any) -> Counter:
 class Engines:
     """Counts whatever a table is, in the engine that holds it."""
 
-    def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[Integers]:
+    def tables(self, source: Source, domain: Domain, wanted: Wanted) -> list[IntArray]:
         """Exact tables, each a measure over cells of some attributes in C order; one pass."""
         return engine_of(source).tables(source, domain, wanted)
 
-    def cells(self, source: Source, domain: Domain) -> Iterator[Integers]:
+    def cells(self, source: Source, domain: Domain) -> Iterator[IntArray]:
         """The cell of every row, in batches."""
         return engine_of(source).cells(source, domain)
 
     def tallies(
-        self, source: Source, domain: Domain, tally: Callable[[Iterable[Integers]], bytes]
+        self, source: Source, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
     ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, part by part, wherever the parts are."""
         return engine_of(source).tallies(source, domain, tally)
@@ -81,7 +79,7 @@ class Engines:
 
     def numbers(
         self, source: Source, domain: Domain, names: Sequence[str]
-    ) -> dict[str, npt.NDArray[np.float64]]:
+    ) -> dict[str, FloatArray]:
         """Raw values of numeric attributes of a public table, for rehearsals."""
         from noisewright.tables.counter import DuckDBCounter
 

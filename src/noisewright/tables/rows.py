@@ -8,11 +8,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import DomainError, withheld
 from noisewright.planning.counting import Source
 from noisewright.tables.backends.duckdb import Table, connect, open_table
 from noisewright.tables.encode import read_as
-from noisewright.workload.base import FloatArray
 
 _ROWS = 2**15
 _FAILURES = (duckdb.Error, pa.ArrowException)

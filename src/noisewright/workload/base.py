@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown, counted
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.linear.maps import LinearMap, Neighbours, check_neighbours, check_order
-from noisewright.workload.linear.tensor import DENSE_LIMIT, Array, FloatArray
+from noisewright.workload.linear.tensor import DENSE_LIMIT
 
 __all__ = [
     "DENSE_LIMIT",

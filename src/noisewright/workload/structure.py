@@ -15,8 +15,9 @@ from math import log10, prod
 
 import numpy as np
 
+from noisewright.arrays import Array
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import Array, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted, kron
 from noisewright.workload.kinds.atoms import Atom, Explicit, Identity, Parity, Total
 from noisewright.workload.kinds.marginals import Marginals, OnAttributes, Table

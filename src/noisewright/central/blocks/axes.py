@@ -14,19 +14,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import FloatArray
-
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Axis:
     """Integer contrasts of one attribute and the reference vector on which they vanish."""
 
-    contrasts: Integers
+    contrasts: IntArray
 
     @property
     def size(self) -> int:
@@ -79,7 +76,7 @@ def _least(gram: FloatArray) -> float:
     return 1e-20 * float(np.trace(gram)) / len(gram)
 
 
-def reference_of(contrasts: Integers) -> FloatArray:
+def reference_of(contrasts: IntArray) -> FloatArray:
     """The vector of sum one on which the rows vanish; uniform, exactly, for zero-sum rows."""
     rows, size = contrasts.shape
     if not contrasts.sum(axis=1).any():
@@ -89,7 +86,7 @@ def reference_of(contrasts: Integers) -> FloatArray:
     return _square_inverse(contrasts)[0]
 
 
-def inverse_of(contrasts: Integers) -> FloatArray:
+def inverse_of(contrasts: IntArray) -> FloatArray:
     """E with E·C = I − b1ᵀ and of least length."""
     if contrasts.sum(axis=1).any():
         return _square_inverse(contrasts)[1]
@@ -99,7 +96,7 @@ def inverse_of(contrasts: Integers) -> FloatArray:
     return np.linalg.pinv(contrasts.astype(np.float64))
 
 
-def _square_inverse(contrasts: Integers) -> tuple[FloatArray, FloatArray]:
+def _square_inverse(contrasts: IntArray) -> tuple[FloatArray, FloatArray]:
     """b and E: the inverse of the total and n − 1 contrasts on top of each other."""
     scale = float(np.abs(contrasts).max())
     matrix = np.concatenate([np.full((1, contrasts.shape[1]), scale), contrasts])

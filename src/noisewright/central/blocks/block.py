@@ -11,10 +11,9 @@ from math import inf, prod
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.rounding import float_above
-from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.linear.tensor import apply_along_axes
 
 Table = tuple[int, ...]
@@ -34,10 +33,10 @@ class Block:
     """
 
     attributes: Table
-    factors: tuple[Integers, ...]
+    factors: tuple[IntArray, ...]
     noise: float = 1.0
     multiplier: int = 1
-    weights: Integers | None = None
+    weights: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, what sensitivity and measurement might read apart."""
@@ -56,7 +55,7 @@ class Block:
         if self.weights is not None:
             self._check_weights(self.weights)
 
-    def _check_weights(self, weights: Integers) -> None:
+    def _check_weights(self, weights: IntArray) -> None:
         fits = weights.ndim == len(self.factors) and all(
             length in (1, len(factor))
             for length, factor in zip(weights.shape, self.factors, strict=True)
@@ -64,7 +63,7 @@ class Block:
         if not fits or weights.dtype != np.int64 or weights.min() < 1 or weights.max() > _ENTRY:
             raise InvalidParameter("weights", weights.shape, "must be integers >= 1, one per row")
 
-    def factor(self, attribute: int) -> Integers:
+    def factor(self, attribute: int) -> IntArray:
         """The matrix that measures one of the attributes."""
         return self.factors[self.attributes.index(attribute)]
 
@@ -96,7 +95,7 @@ class Block:
         """Which factors see only differences: every row sums to zero, exactly."""
         return tuple(not factor.sum(axis=1).any() for factor in self.factors)
 
-    def measure(self, table: Integers) -> Integers:
+    def measure(self, table: IntArray) -> IntArray:
         """Exact integers, whatever the counts: to refuse large ones would tell how large they are.
 
         64-bit words wrap around on the way, which is harmless as long as the results fit; where
@@ -168,17 +167,17 @@ class Block:
         return 2 * largest - 2 * prod(_least_overlap(factor) for factor in self.factors)
 
 
-def _wide(factor: Integers) -> Array:
+def _wide(factor: IntArray) -> Array:
     """The same integers, as Python's own where sums of their differences might not fit a word."""
     bound = 2 * int(np.abs(factor).max(initial=0)) * len(factor)
     return factor if bound < _LARGEST else factor.astype(object)
 
 
-def _lengths(factor: Integers) -> Array:
+def _lengths(factor: IntArray) -> Array:
     return np.asarray(np.abs(_wide(factor)).sum(axis=0))
 
 
-def _column_distances(factor: Integers) -> Iterator[Array]:
+def _column_distances(factor: IntArray) -> Iterator[Array]:
     """L1 distances from every column to all; rows of one cell each, or constant, need no pairs."""
     factor = _wide(factor)
     alone = (factor != 0).sum(axis=1) == 1
@@ -190,7 +189,7 @@ def _column_distances(factor: Integers) -> Iterator[Array]:
         yield distances
 
 
-def _least_overlap(factor: Integers) -> int:
+def _least_overlap(factor: IntArray) -> int:
     """Least L1 norm that two columns u, v share: ‖u − v‖₁ = ‖u‖₁ + ‖v‖₁ − 2·shared.
 
     What u ⊗ u' and v ⊗ v' share is at least the product of what their factors share.
@@ -200,13 +199,13 @@ def _least_overlap(factor: Integers) -> int:
     return min(int((length + lengths - distance).min()) for length, distance in pairs) // 2
 
 
-def exact_gram(factor: Integers) -> Array:
+def exact_gram(factor: IntArray) -> Array:
     """Inner products of all columns, in as many bits as they need."""
     bound = int(np.abs(factor).max(initial=0)) ** 2 * len(factor)
     work = factor if bound < _LARGEST else factor.astype(object)
     return np.asarray(work.T @ work)
 
 
-def is_identity(factor: Integers) -> bool:
+def is_identity(factor: IntArray) -> bool:
     """Whether a factor measures every value by itself."""
     return factor.shape[0] == factor.shape[1] and bool((factor == np.eye(len(factor))).all())

@@ -12,19 +12,13 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import query_variances
-from noisewright.central.mechanism import (
-    Counts,
-    Integers,
-    Measurement,
-    StoredMechanism,
-    Table,
-    Values,
-)
+from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
 from noisewright.errors import FileFormatError, TooLarge
-from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import laplace_multiplier, normal_multiplier, sidak_multiplier
 from noisewright.privacy.exact.rounding import float_above
 from noisewright.privacy.noise.law import NoiseLaw
@@ -32,7 +26,6 @@ from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate
 from noisewright.privacy.promise.spend import Gaussian, Laplace, Spend
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
@@ -132,7 +125,7 @@ class BlockMechanism:
     def at(self, privacy: Privacy) -> Self:
         return replace(self, privacy=privacy)
 
-    def exact(self, counts: Counts) -> list[Integers]:
+    def exact(self, counts: Counts) -> list[IntArray]:
         """What is measured, before any noise: as private as the data."""
         return self.strategy.measure(
             {a: counts[Table(self._attributes(a), self.content)] for a in self.strategy.tables}
@@ -168,7 +161,7 @@ class BlockMechanism:
             "measurements": self.strategy.measurements,
         }
 
-    def packed(self, arrays: dict[str, Values]) -> StoredBlocks:
+    def packed(self, arrays: dict[str, Array]) -> StoredBlocks:
         """Blocks by parameters; a factor shared by many blocks is stored once."""
         known = {_content(array): name for name, array in arrays.items() if _is_factor(name)}
         blocks = []
@@ -197,7 +190,7 @@ def _on_one_axis(term: Term, sizes: tuple[int, ...]) -> Term:
     return Term(term.weight, (0,), inner, (inner,), term.measure)
 
 
-def _content(array: Values) -> bytes:
+def _content(array: Array) -> bytes:
     return str(array.shape).encode() + array.tobytes()
 
 
@@ -213,7 +206,7 @@ class StoredBlock(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     noise: float
     multiplier: int
 
-    def unpacked(self, arrays: Mapping[str, Values]) -> Block:
+    def unpacked(self, arrays: Mapping[str, Array]) -> Block:
         """The block, checked like a new one."""
         if not set(self.arrays) <= arrays.keys() or min(self.attributes, default=0) < 0:
             raise FileFormatError("a block of the plan is incomplete; plan again")
@@ -235,7 +228,7 @@ class StoredBlocks(StoredMechanism, frozen=True, tag="blocks"):
     content: Measure
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> BlockMechanism:
         """The mechanism under this budget, over attributes of these sizes."""
         if not self.blocks or min(self.sizes, default=0) < 0:
@@ -261,11 +254,11 @@ class BlockAccuracy(Accuracy):
         law, strategy = self.mechanism.law, self.mechanism.strategy
         return np.concatenate(query_variances(strategy, self.terms, law))
 
-    def _effect(self, noise: list[Values]) -> FloatArray:
+    def _effect(self, noise: list[Array]) -> FloatArray:
         """Answers are linear in the measurement: what errors in it do to them."""
         return np.concatenate(self.mechanism.strategy.answers(self.terms, noise))
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         blocks = self.mechanism.strategy.blocks
         queries = sum(term.queries for term in self.terms)
         if queries * max(block.rows for block in blocks) > _CROSS_LIMIT:
@@ -274,7 +267,7 @@ class BlockAccuracy(Accuracy):
             )
         result = np.zeros((queries, len(chosen)))
         for number, law in enumerate(self.mechanism.laws):
-            units: list[Values] = [np.zeros((b.rows, blocks[number].rows)) for b in blocks]
+            units: list[Array] = [np.zeros((b.rows, blocks[number].rows)) for b in blocks]
             units[number] = np.eye(blocks[number].rows)
             part = self._effect(units)
             result += law.variance * (part @ part[chosen].T)
@@ -285,7 +278,7 @@ class BlockAccuracy(Accuracy):
         noise = [law.standard_deviation * self._unit(rng, (b.rows, count)) for b, law in pairs]
         return self._effect(noise).T
 
-    def _unit(self, rng: np.random.Generator, shape: tuple[int, int]) -> Values:
+    def _unit(self, rng: np.random.Generator, shape: tuple[int, int]) -> Array:
         if self.mechanism.law.law == "discrete-laplace":
             return rng.laplace(scale=np.sqrt(0.5), size=shape)
         return rng.standard_normal(shape)

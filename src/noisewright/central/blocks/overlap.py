@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from noisewright.workload.base import Array, FloatArray
+from noisewright.arrays import Array, FloatArray
 from noisewright.workload.linear.interactions import centred, subsets, table_of
 
 Table = tuple[int, ...]

@@ -15,10 +15,9 @@ from math import ceil, floor, log2
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import TooLarge
 from noisewright.workload import Identity, Prefix, Ranges, Total, Weighted, Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
 
 USUAL_BITS = 36
@@ -28,7 +27,7 @@ _EXACT_ENTRIES = 64
 _AUGMENT = 0.01  # raises the squared sensitivity by 1e-4: far below what anyone can see
 
 
-def quantise(strategy: FloatArray, workload: Workload, bits: int) -> Integers:
+def quantise(strategy: FloatArray, workload: Workload, bits: int) -> IntArray:
     """Integer strategy close to a multiple of `strategy`, whose row space holds the workload's."""
     exact = small_integers(strategy)
     if exact is not None:
@@ -42,7 +41,7 @@ def quantise(strategy: FloatArray, workload: Workload, bits: int) -> Integers:
     return rounded(strategy @ np.linalg.pinv(basis.astype(np.float64)), bits) @ basis
 
 
-def integer_basis(workload: Workload) -> Integers | None:
+def integer_basis(workload: Workload) -> IntArray | None:
     """Independent integer rows that span the workload's rows; None when the cells themselves do."""
     if isinstance(workload, Weighted):
         return integer_basis(workload.inner)
@@ -82,7 +81,7 @@ def _positive(gram: FloatArray) -> bool:
     return bool(values.size and values[0] > 1e-9 * values[-1])
 
 
-def small_integers(strategy: FloatArray) -> Integers | None:
+def small_integers(strategy: FloatArray) -> IntArray | None:
     """The strategy itself when it is a multiple of small integers, as identity and total are."""
     entries = np.abs(strategy)
     smallest = entries[entries > 1e-12 * entries.max()].min()
@@ -93,7 +92,7 @@ def small_integers(strategy: FloatArray) -> Integers | None:
     return np.asarray(nearest, dtype=np.int64)
 
 
-def rounded(matrix: FloatArray, bits: int) -> Integers:
+def rounded(matrix: FloatArray, bits: int) -> IntArray:
     """A multiple of a real matrix in integers of so many bits, columns as long as before.
 
     To the nearest integers some columns would grow and others shrink, and the longest of them

@@ -19,11 +19,9 @@ from itertools import product
 from math import comb, prod
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.central.blocks.block import Block, Table, exact_gram
-from noisewright.workload.base import Array, FloatArray
 
 _PAIRS = 1024  # cells whose pairs are all compared
 _GRID = 2**22  # cells that are all visited where rows have weights
@@ -87,7 +85,7 @@ class Span:
     most: float
 
     @classmethod
-    def of(cls, factor: Integers) -> Span:
+    def of(cls, factor: IntArray) -> Span:
         """The span of one integer factor."""
         gram = exact_gram(factor)
         own = np.diagonal(gram)
@@ -105,7 +103,7 @@ def _times(ends: Ends, low: Array, high: Array) -> Ends:
     return corners.min(axis=0), corners.max(axis=0)
 
 
-def _distance(spans: Sequence[Span], differ: Sequence[npt.NDArray[np.bool_]]) -> FloatArray:
+def _distance(spans: Sequence[Span], differ: Sequence[BoolArray]) -> FloatArray:
     """Largest squared distance of two columns of a block, for every pattern of difference."""
     shape = np.broadcast_shapes(*(d.shape for d in differ)) if differ else (1,)
     ends, touched = (np.ones(shape), np.ones(shape)), np.zeros(shape, dtype=bool)

@@ -17,12 +17,11 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import inf, isfinite, prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.central.blocks.axes import Axis, Integers
+from noisewright.arrays import Array, FloatArray, IntArray
+from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block, Table, is_identity
 from noisewright.central.blocks.overlap import Components, Overlap
 from noisewright.central.blocks.sensitivity import squared_change
@@ -30,7 +29,7 @@ from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
 from noisewright.privacy.exact.rounding import float_above, root_above
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource
-from noisewright.workload.base import FloatArray, check_neighbours, check_order
+from noisewright.workload.base import check_neighbours, check_order
 from noisewright.workload.kinds.atoms import Total
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import apply_along_axes
@@ -147,7 +146,7 @@ class BlockStrategy:
         return np.full(self.sizes[attribute], 1.0 / self.sizes[attribute])
 
     @property
-    def matrix(self) -> Integers:
+    def matrix(self) -> IntArray:
         """The factor of a strategy that is one block on one axis."""
         (block,) = self.blocks
         (factor,) = block.factors
@@ -186,7 +185,7 @@ class BlockStrategy:
         least = min(total, Fraction(sharper)) if known and sharper is not None else total
         return root_above(least) if least else 0.0
 
-    def measure(self, tables: Mapping[Table, Integers]) -> list[Integers]:
+    def measure(self, tables: Mapping[Table, IntArray]) -> list[IntArray]:
         """Exact measurements of every block, from the exact counts of its marginal table."""
         return [block.measure(tables[block.attributes]) for block in self.blocks]
 
@@ -195,12 +194,12 @@ class BlockStrategy:
         scale = Fraction(law.scale)
         return [NoiseLaw(law.law, float_above(scale * Fraction(b.noise))) for b in self.blocks]
 
-    def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[Integers]:
+    def draw(self, law: NoiseLaw, source: ByteSource | None = None) -> list[IntArray]:
         """Fresh noise for every measured integer; only tests pass a source."""
         pairs = zip(self.blocks, self.laws(law), strict=True)
         return [noise.sample(block.rows, source) for block, noise in pairs]
 
-    def table(self, attributes: Table, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
+    def table(self, attributes: Table, measured: Sequence[Array]) -> FloatArray:
         """Least-squares estimate of a marginal table; trailing axes of `measured` are a batch."""
         if self.overlap is not None:
             return self.overlap.table(attributes, self._components(measured))
@@ -212,14 +211,12 @@ class BlockStrategy:
             total += self._contribution(self.blocks[number], attributes, measured[number])
         return total.reshape(-1, *batch)
 
-    def _components(self, measured: Sequence[npt.NDArray[Any]]) -> Components:
+    def _components(self, measured: Sequence[Array]) -> Components:
         assert self.overlap is not None
         pairs = zip(self.blocks, measured, strict=True)
         return self.overlap.components([values / block.multiplier for block, values in pairs])
 
-    def _contribution(
-        self, block: Block, attributes: Table, values: npt.NDArray[Any]
-    ) -> FloatArray:
+    def _contribution(self, block: Block, attributes: Table, values: Array) -> FloatArray:
         """What one block says of a table: inverse, summed over extra axes, spread over missing."""
         maps = []
         for i, inverse in zip(block.attributes, self.inverses(block), strict=True):
@@ -238,7 +235,7 @@ class BlockStrategy:
                 result = result * self.reference(i).reshape(shape)
         return result
 
-    def term_answers(self, term: Term, measured: Sequence[npt.NDArray[Any]]) -> FloatArray:
+    def term_answers(self, term: Term, measured: Sequence[Array]) -> FloatArray:
         """Least-squares answers of one term of a workload."""
         if self.separate:
             number = self.seen_by(term)[0]
@@ -257,9 +254,7 @@ class BlockStrategy:
         holding = [k for k, b in enumerate(self.blocks) if attributes <= set(b.attributes)]
         return [min(holding, key=lambda k: _variance_of(self.blocks[k], term), default=0)]
 
-    def answers(
-        self, terms: Sequence[Term], measured: Sequence[npt.NDArray[Any]]
-    ) -> list[FloatArray]:
+    def answers(self, terms: Sequence[Term], measured: Sequence[Array]) -> list[FloatArray]:
         """Least-squares answers of all terms of a workload."""
         if len(terms) > 1 and self._in_one_table(terms):
             attributes = self.blocks[0].attributes
@@ -303,7 +298,7 @@ class BlockStrategy:
         # A random histogram is reproduced, up to rounding, exactly by strategies that reach it.
         probe = np.random.default_rng(0).integers(0, 100, size=shape)
         answers = term.answers(probe.ravel().astype(np.float64))
-        measured: list[npt.NDArray[Any]] = [np.empty(0)] * len(self.blocks)
+        measured: list[Array] = [np.empty(0)] * len(self.blocks)
         for number in numbers:
             measured[number] = self._measure_spread(self.blocks[number], term.attributes, probe)
         seen = self.term_answers(term, measured)
@@ -321,7 +316,7 @@ class BlockStrategy:
         known = all(i in self.axes and self.axes[i].complete for i in movable)
         return known and len(self.visible(movable)) == 2 ** len(movable)
 
-    def _measure_spread(self, block: Block, attributes: Table, table: Integers) -> FloatArray:
+    def _measure_spread(self, block: Block, attributes: Table, table: IntArray) -> FloatArray:
         """A block's measurement of the histogram that spreads a table over all other attributes."""
         extra = [i for i in block.attributes if i not in attributes]
         axes = tuple(k for k, i in enumerate(attributes) if i not in block.attributes)

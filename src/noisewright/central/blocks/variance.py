@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.errors import TooLarge
 from noisewright.norm.kernel.factorization import without_offsets
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.workload import Explicit, Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.linear.tensor import apply_along_axes, kron_all, mean_error
 from noisewright.workload.structure import Term

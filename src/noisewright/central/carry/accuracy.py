@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Tail
 from noisewright.errors import TooLarge
-from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import check_level, largest_error_quantile
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import marginal_tables
 from noisewright.workload.structure import Term
 
@@ -64,7 +64,7 @@ class CarryAccuracy(Accuracy):
                 pieces[number] = _variances(self.terms[number], table, apart[attributes])
         return np.concatenate([pieces[number] for number in range(len(self.terms))])
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         cells = len(self._cells)
         if sum(term.queries for term in self.terms) * cells > _CROSS_LIMIT:
             raise TooLarge(
@@ -80,13 +80,13 @@ class CarryAccuracy(Accuracy):
     # --- the law of one answer --------------------------------------------------------------------
 
     @cached_property
-    def _watched(self) -> Indices:
+    def _watched(self) -> IntArray:
         moved = np.flatnonzero(self.variance > 0)
         ranked = moved[np.argsort(self.variance[moved], kind="stable")]
         places = np.unique(np.linspace(0, len(ranked) - 1, _WATCHED).round().astype(np.int64))
         return np.asarray(ranked[places] if len(ranked) else ranked)
 
-    def _rows(self, chosen: Indices) -> FloatArray:
+    def _rows(self, chosen: IntArray) -> FloatArray:
         """What every row of the measurement adds to some answers."""
         pieces, start = [], 0
         sizes = self.mechanism.sizes
@@ -133,7 +133,7 @@ class CarryAccuracy(Accuracy):
             return None
         return self._bound(moved, alarm)
 
-    def _bound(self, chosen: Indices, alarm: float) -> float:
+    def _bound(self, chosen: IntArray, alarm: float) -> float:
         """Deviations that none of these answers exceeds with more than this probability.
 
         Chernoff's bound, with the generating function of the very integers: a core that is dealt in

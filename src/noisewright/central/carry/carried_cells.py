@@ -12,14 +12,13 @@ from math import prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.carry.carries import Carries
 from noisewright.central.laplace.weighted_products import MergedCells, merged_cells
-from noisewright.central.mechanism import Integers
 from noisewright.central.problem import CentralProblem
 from noisewright.workload import Identity, Total, Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.algebra import kron
 
 
@@ -78,7 +77,7 @@ class CarriedCells:
         return np.asarray(self.workload.dense()[:, self.merged.representatives])
 
     @cached_property
-    def _places(self) -> tuple[Integers, Integers, Integers]:
+    def _places(self) -> tuple[IntArray, IntArray, IntArray]:
         """For every cell of the domain its copy, its class and its sign."""
         cells = np.indices(self.sizes).reshape(len(self.sizes), -1)
         own = np.zeros((2, cells.shape[1]), dtype=np.int64)
@@ -94,7 +93,7 @@ class CarriedCells:
         whole = len(self.searched) + len(self.counted) == len(self.sizes)
         return whole and self.classes == len(self.merged.labels)
 
-    def strategy(self, matrix: Integers | None, multiplier: int) -> BlockStrategy:
+    def strategy(self, matrix: IntArray | None, multiplier: int) -> BlockStrategy:
         """The design's rows for all copies; None for the cells themselves."""
         if matrix is None and self.plain:
             factors = tuple(np.eye(n, dtype=np.int64) for n in self.sizes)
@@ -115,7 +114,7 @@ class CarriedCells:
             numbers[copies, labels] = np.arange(len(labels))
         flat = numbers.ravel()
 
-        def repeated(values: Integers) -> Integers:
+        def repeated(values: IntArray) -> IntArray:
             result = np.empty((len(flat), *values.shape[1:]), dtype=np.int64)
             result[flat] = np.tile(values, (self.copies,) + (1,) * (values.ndim - 1))
             return result

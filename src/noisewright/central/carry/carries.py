@@ -17,11 +17,10 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sparse
 
-from noisewright.central.mechanism import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.noise.flat_core import LARGEST_CORE, check_cores, flat_core
 from noisewright.privacy.noise.source import ByteSource
-from noisewright.workload.base import FloatArray
 
 MOST_PACKETS = 256
 """Packets of a core: shares of it are whole numbers of these."""
@@ -36,11 +35,11 @@ class Carries:
     that every core is dealt to later rows only.
     """
 
-    order: Integers
-    packets: Integers
-    sizes: Integers
-    targets: Integers
-    parts: Integers
+    order: IntArray
+    packets: IntArray
+    sizes: IntArray
+    targets: IntArray
+    parts: IntArray
 
     def __post_init__(self) -> None:
         """Refuse, from an edited file too, all that the proof of privacy does not cover."""
@@ -79,7 +78,7 @@ class Carries:
 
     @classmethod
     def rounded(
-        cls, order: Integers, cores: FloatArray, targets: Integers, shares: FloatArray
+        cls, order: IntArray, cores: FloatArray, targets: IntArray, shares: FloatArray
     ) -> Carries:
         """Real cores, in grid steps, and the shares of them that targets get, in whole numbers."""
         whole = np.rint(np.clip(cores, 0, LARGEST_CORE)).astype(np.int64)
@@ -103,7 +102,7 @@ class Carries:
         return len(self.order)
 
     @cached_property
-    def cores(self) -> Integers:
+    def cores(self) -> IntArray:
         """Half the width of every flat core, in grid steps."""
         return self.packets * self.sizes
 
@@ -113,7 +112,7 @@ class Carries:
         return bool((self.parts.sum(axis=1) == -self.packets).all())
 
     @cached_property
-    def dealt(self) -> Integers:
+    def dealt(self) -> IntArray:
         """Packets that every target has, with their signs, after 0, 1, 2, ... of a row were dealt.
 
         Of all packets those that go anywhere are told first, then, of these, those that go to all
@@ -130,7 +129,7 @@ class Carries:
             whole, given[:, number + 1] = part, held
         return np.diff(given, axis=1) * np.sign(self.parts)[:, :, None]
 
-    def carried(self, draws: Integers) -> Integers:
+    def carried(self, draws: IntArray) -> IntArray:
         """η from d: one column per draw of all rows."""
         noise = draws.copy()
         for row in np.flatnonzero((self.parts != 0).any(axis=1)):
@@ -143,7 +142,7 @@ class Carries:
                 noise[self.targets[row, target]] += moved[target]
         return noise
 
-    def draw(self, scale: float, count: int, source: ByteSource | None = None) -> Integers:
+    def draw(self, scale: float, count: int, source: ByteSource | None = None) -> IntArray:
         """So many columns of noise, exactly; only tests and simulations pass a source."""
         cores = np.repeat(self.cores[:, None], count, axis=1)
         return self.carried(flat_core(scale, cores, source))
@@ -152,7 +151,7 @@ class Carries:
         """Columns of noise of the same law, for forecasts: not for releases."""
         return self.carried(self.simulated_draws(scale, count, rng)).astype(np.float64)
 
-    def simulated_draws(self, scale: float, count: int, rng: np.random.Generator) -> Integers:
+    def simulated_draws(self, scale: float, count: int, rng: np.random.Generator) -> IntArray:
         """What every row draws, before anything is carried."""
         width = 2 * self.cores[:, None] + 1
         tail = Tail(scale).mass
@@ -165,7 +164,7 @@ class Carries:
     # --- second moments ---------------------------------------------------------------------------
 
     @cached_property
-    def _places(self) -> Integers:
+    def _places(self) -> IntArray:
         """For every row itself and its targets."""
         return np.concatenate([np.arange(self.rows)[:, None], self.targets], axis=1)
 
@@ -279,12 +278,12 @@ class Tail:
         return self.q * (1 + self.q) / self._left**3
 
 
-def _dealt(shares: FloatArray, packets: Integers) -> Integers:
+def _dealt(shares: FloatArray, packets: IntArray) -> IntArray:
     """Whole parts close to the shares of the packets, and never more of them than there are."""
     limit = np.minimum(np.ceil(shares.sum(axis=1) * packets - 1e-6), packets)
     exact = shares * packets[:, None]
     until = np.minimum(np.rint(np.cumsum(exact, axis=1)), limit[:, None])
-    parts: Integers = np.diff(until, axis=1, prepend=0.0).astype(np.int64)
+    parts: IntArray = np.diff(until, axis=1, prepend=0.0).astype(np.int64)
     return parts
 
 

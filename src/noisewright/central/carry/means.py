@@ -14,10 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.search import CoreMoments, best_carries
-from noisewright.central.mechanism import Integers
-from noisewright.workload.base import FloatArray
 
 _ROUNDS = 3  # of weights given carries, and carries given weights
 _EVERY = 2  # rounds after which widths are found by descent
@@ -78,7 +77,7 @@ class CoreWidths:
 
 
 def carries_for_mean(
-    queries: FloatArray, order: Integers, scale: float, norm: float, cancelled: bool = False
+    queries: FloatArray, order: IntArray, scale: float, norm: float, cancelled: bool = False
 ) -> Iterator[Carries]:
     """Carries worth comparing by their exact errors."""
     weights = np.ones(len(queries))

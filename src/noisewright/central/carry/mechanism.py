@@ -10,25 +10,18 @@ from typing import Any, Self
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.block import is_identity
 from noisewright.central.blocks.mechanism import BlockMechanism, StoredBlocks
 from noisewright.central.carry.accuracy import CarryAccuracy
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.zero_total import ZeroTotal
-from noisewright.central.mechanism import (
-    Counts,
-    Integers,
-    Measurement,
-    StoredMechanism,
-    Table,
-    Values,
-)
+from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach, TooLarge
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term, cell_answers
 
@@ -131,7 +124,7 @@ class CarryMechanism:
     def _zero_total(self) -> ZeroTotal:
         return ZeroTotal(self.carries, self.scale)
 
-    def draw(self, source: ByteSource | None = None) -> Integers:
+    def draw(self, source: ByteSource | None = None) -> IntArray:
         """Fresh noise for every row; only tests pass a source."""
         if self.closed:
             return self._zero_total.draw(source)
@@ -183,7 +176,7 @@ class CarryMechanism:
         pseudo = np.linalg.pinv(white)
         return np.asarray(solve_triangular(whitening, pseudo.T, lower=True, trans="T").T)
 
-    def cells(self, values: Values) -> FloatArray:
+    def cells(self, values: Array) -> FloatArray:
         """What rows say of all cells; trailing axes are a batch."""
         if self.inverse is None:
             return np.asarray(values / self.measured.strategy.blocks[0].multiplier)
@@ -216,7 +209,7 @@ class CarryMechanism:
             "closed": self.closed,
         }
 
-    def packed(self, arrays: dict[str, Values]) -> StoredCarry:
+    def packed(self, arrays: dict[str, Array]) -> StoredCarry:
         blocks = self.measured.packed(arrays)
         name = f"carry.{sum(known.startswith('carry.') for known in arrays) // len(_ARRAYS)}"
         arrays |= {f"{name}.{array}": getattr(self.carries, array) for array in _ARRAYS}
@@ -231,7 +224,7 @@ class StoredCarry(StoredMechanism, frozen=True, tag="carry"):
     closed: bool
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> CarryMechanism:
         """The mechanism under this budget: all that it promises follows from its integers."""
         measured = self.blocks.unpacked(arrays, privacy, sizes)

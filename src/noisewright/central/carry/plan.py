@@ -8,6 +8,7 @@ from math import ceil, prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.mechanism import BlockMechanism
 from noisewright.central.carry.carried_cells import CarriedCells
 from noisewright.central.carry.carries import Carries
@@ -23,9 +24,7 @@ from noisewright.central.carry.sum_rows import (
     with_sums,
 )
 from noisewright.central.carry.zero_total import ZeroTotal
-from noisewright.central.mechanism import Integers
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal, refuses_laplace
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import mean_error
 
 _MOST_CLASSES = 1024  # cells over which carries are searched
@@ -44,7 +43,7 @@ class Design:
     error: float
     multiplier: int
     carries: Carries
-    matrix: Integers | None = None
+    matrix: IntArray | None = None
 
 
 _MOST_CLOSED = 24  # beyond it, moments of the noise are below the rounding of their sums
@@ -140,7 +139,7 @@ def _closed_designs(cells: CarriedCells, problem: CentralProblem) -> Iterator[De
 
 
 def cells_design(
-    cells: CarriedCells, order: Integers, multiplier: int, epsilon: float, norm: float
+    cells: CarriedCells, order: IntArray, multiplier: int, epsilon: float, norm: float
 ) -> Design:
     """Counts of cells on one grid."""
     scale = multiplier / epsilon
@@ -152,7 +151,7 @@ def cells_design(
 
 
 def _tried(
-    cells: CarriedCells, order: Integers, scale: float, norm: float, closed: bool = False
+    cells: CarriedCells, order: IntArray, scale: float, norm: float, closed: bool = False
 ) -> Iterator[Carries]:
     """Carries for the mean that is asked for; for squares where another takes long."""
     if _squares(cells, norm):

@@ -13,9 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries, Tail
-from noisewright.central.mechanism import Integers
-from noisewright.workload.base import FloatArray
 
 _TARGETS = 16  # later rows that may share a core: more never helped on tables up to 4^4
 _ROUNDS = 3  # of shares given cores, and cores given shares
@@ -72,7 +71,7 @@ class CoreMoments:
 class _Candidates:
     """For every row the targets tried, and the parts of C between them."""
 
-    targets: Integers
+    targets: IntArray
     usable: FloatArray
     own: FloatArray
     mixed: FloatArray
@@ -80,7 +79,7 @@ class _Candidates:
     cancelled: bool
 
     @classmethod
-    def of(cls, weights: FloatArray, order: Integers, cancelled: bool) -> _Candidates:
+    def of(cls, weights: FloatArray, order: IntArray, cancelled: bool) -> _Candidates:
         rows = len(weights)
         place = np.empty(rows, dtype=np.int64)
         place[order] = np.arange(rows)
@@ -95,7 +94,7 @@ class _Candidates:
         square = square * usable[:, :, None] * usable[:, None, :]
         return cls(targets, usable, np.asarray(own), mixed, square, cancelled)
 
-    def of_rows(self, rows: Integers) -> _Candidates:
+    def of_rows(self, rows: IntArray) -> _Candidates:
         """Of these rows only."""
         return _Candidates(
             self.targets[rows],
@@ -177,7 +176,7 @@ class _Candidates:
 
 
 def best_carries(
-    weights: FloatArray, order: Integers, scale: float, cancelled: bool = False
+    weights: FloatArray, order: IntArray, scale: float, cancelled: bool = False
 ) -> tuple[float, Carries]:
     """The least error Σ_kl C_kl E[η_k η_l] found, and its carries, for noise of this scale.
 
@@ -268,7 +267,7 @@ def onto_simplex(points: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(points - cut[:, None], 0.0))
 
 
-def likely_orders(weights: FloatArray) -> list[Integers]:
+def likely_orders(weights: FloatArray) -> list[IntArray]:
     """Orders of the rows worth trying: as they stand, reversed, and what matters most last."""
     each = np.arange(len(weights))
     by_weight = np.argsort(weights.diagonal(), kind="stable")

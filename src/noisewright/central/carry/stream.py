@@ -22,9 +22,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries, Tail
 from noisewright.central.carry.search import CoreMoments
-from noisewright.central.mechanism import Integers
 from noisewright.central.stream import (
     Stream,
     WholeText,
@@ -42,7 +42,7 @@ from noisewright.privacy.noise.flat_core import flat_core
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Laplace, Spend
-from noisewright.workload.base import FloatArray, check_size
+from noisewright.workload.base import check_size
 
 _MOST_LEVELS = 6
 _MARGIN = 1 - Fraction(1, 2**45)  # far above the rounding of scales
@@ -63,7 +63,7 @@ class Level:
     scale: float
 
     @cached_property
-    def cores(self) -> Integers:
+    def cores(self) -> IntArray:
         """The best core for every place in the row: in how many answers a block is, decides."""
         answers = np.arange(self.blocks, 0, -1)
         trials = np.unique(np.rint(_CORES * self.scale))
@@ -122,7 +122,7 @@ class CarryStreamMechanism:
         ratio = sum((people / Fraction(level.scale) for level in self.levels), Fraction(0))
         return Spend(self.privacy.neighbours, (Laplace(float_above(ratio)),))
 
-    def finished(self, steps: Integers) -> list[Integers]:
+    def finished(self, steps: IntArray) -> list[IntArray]:
         """For every level the finished blocks, in the open one above, after so many steps."""
         result = []
         for level, above in zip(self.levels, [*self.levels[1:], None], strict=True):

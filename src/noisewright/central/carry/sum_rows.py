@@ -14,12 +14,11 @@ from math import prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.carries import Carries
 from noisewright.central.carry.means import CoreWidths, log_mean, powers
 from noisewright.central.carry.search import best_carries
-from noisewright.central.mechanism import Integers
 from noisewright.norm.l1.weighted_identity import WeightedIdentity, intervals
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import mean_error
 
 LEAST_SUMMED, MOST_SUMMED = 80, 1024
@@ -126,7 +125,7 @@ class SumRows:
         return cls(_START * sums, 2.0 * np.eye(sum(sums.shape)))
 
     @property
-    def order(self) -> Integers:
+    def order(self) -> IntArray:
         """Cells from the last to the first, as is best for cumulative queries, and then sums."""
         count, cells = self.rows.shape
         return np.concatenate([np.arange(cells)[::-1], np.arange(cells, cells + count)])
@@ -195,7 +194,7 @@ class SumRows:
 
     def on_grid(
         self, gram: FloatArray, epsilon: float, wanted: Mean | None = None
-    ) -> tuple[Integers, Carries, FloatArray]:
+    ) -> tuple[IntArray, Carries, FloatArray]:
         """The rows in integers, carries for this budget, and what cells have of both together.
 
         Carries are those for the Gram matrix, with widths for the mean that is wanted, if any.

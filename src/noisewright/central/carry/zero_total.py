@@ -17,17 +17,13 @@ from functools import cached_property
 from math import ceil
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import ComplexArray, FloatArray, IntArray
 from noisewright.central.carry.carries import Carries, Tail
-from noisewright.central.mechanism import Integers
 from noisewright.errors import InvalidParameter, NoisewrightError
 from noisewright.privacy.noise.flat_core import flat_core
 from noisewright.privacy.noise.integers import geometric
 from noisewright.privacy.noise.source import ByteSource
-from noisewright.workload.base import FloatArray
-
-Complex = npt.NDArray[np.complex128]
 
 _DEGREE = 8  # of the moments, beyond one per row
 _ROUNDS = 100_000  # of trials; at the least acceptance allowed, never reached
@@ -58,7 +54,7 @@ class ZeroTotal:
 
     # --- draws ------------------------------------------------------------------------------------
 
-    def draw(self, source: ByteSource | None = None) -> Integers:
+    def draw(self, source: ByteSource | None = None) -> IntArray:
         """Noise for every row."""
         count = min(max(1, _TRIALS // self.carries.rows), ceil(_HOPES / self.accepted))
         for _ in range(_ROUNDS):
@@ -67,13 +63,13 @@ class ZeroTotal:
                 return self.carries.carried(kept[:, :1])[:, 0]
         raise NoisewrightError("no noise that adds up to zero was drawn; please report this")
 
-    def trials(self, count: int, source: ByteSource | None = None) -> Integers:
+    def trials(self, count: int, source: ByteSource | None = None) -> IntArray:
         """What is kept of so many draws of all rows: columns of one law, fewer or none."""
         cores = np.repeat(self.carries.cores[:, None], count, axis=1)
         draws = flat_core(self.scale, cores, source)
         return self._kept(draws, geometric(self.scale, count, source))
 
-    def _kept(self, draws: Integers, chances: Integers) -> Integers:
+    def _kept(self, draws: IntArray, chances: IntArray) -> IntArray:
         """The trials in which the last row's law has what it needs to be."""
         cores = self.carries.cores[:, None]
         beyond = draws - np.clip(draws, -cores, cores)
@@ -83,7 +79,7 @@ class ZeroTotal:
 
     def simulated(self, count: int, rng: np.random.Generator) -> FloatArray:
         """Columns of noise of the same law, for forecasts."""
-        parts: list[Integers] = []
+        parts: list[IntArray] = []
         while sum(part.shape[1] for part in parts) < count:
             trials = max(64, int(1.1 * count / self.accepted))
             trials = min(trials, max(64, 2**22 // self.carries.rows))
@@ -96,7 +92,7 @@ class ZeroTotal:
     # --- moments ----------------------------------------------------------------------------------
 
     @cached_property
-    def _tails(self) -> Complex:
+    def _tails(self) -> ComplexArray:
         """Σ q^m e^(itm) at the roots of unity z."""
         roots = np.exp(2j * np.pi * np.arange(self._nodes) / self._nodes)
         tail = Tail(self.scale)
@@ -108,7 +104,7 @@ class ZeroTotal:
         return self.carries.rows + _DEGREE
 
     @cached_property
-    def _others(self) -> Integers:
+    def _others(self) -> IntArray:
         return np.delete(np.arange(self.carries.rows), self.last)
 
     @cached_property

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.blocks.quantise import USUAL_BITS, contrast_bits
 from noisewright.central.gaussian.product_bounds import lower_bound
 from noisewright.central.gaussian.product_designs import MixedDesign, compile_family, design
 from noisewright.central.problem import CentralProblem
 from noisewright.workload import Identity, kron
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import column_kron, mean_error
 from noisewright.workload.structure import Term
 

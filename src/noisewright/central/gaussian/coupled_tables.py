@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.central.gaussian.product_designs import Family, Indices, Table
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.central.gaussian.product_designs import Family, Table
 from noisewright.stages import stage
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.interactions import downward_closure
 from noisewright.workload.linear.tensor import kron_all
 
@@ -156,7 +156,7 @@ def arrow_nuclear(
 class _Tip:
     """A largest table in the eigenbasis of its own factors, and its coupling to the core."""
 
-    rows: Indices
+    rows: IntArray
     coupling: FloatArray
     diagonal: FloatArray
 
@@ -168,7 +168,7 @@ class _Tip:
         table: Table,
         kinds: Sequence[int],
         weight: float,
-        place: Mapping[Table, Indices],
+        place: Mapping[Table, IntArray],
     ) -> _Tip:
         own = [eigen[k] for k in kinds]
         values = [np.maximum(e.eigenvalues, 0.0) for e in own]
@@ -187,7 +187,7 @@ class _Tip:
 # --- commuting terms -----------------------------------------------------------------------------
 
 
-def _contained(table: Table, place: Mapping[Table, Indices]) -> list[Table]:
+def _contained(table: Table, place: Mapping[Table, IntArray]) -> list[Table]:
     """The tables of the core that lie in a table."""
     if 2 ** len(table) > len(place):
         return [block for block in place if set(block) <= set(table)]
@@ -207,7 +207,7 @@ def _by_shape(tips: Sequence[_Tip]) -> list[list[_Tip]]:
 class _Tips:
     """Largest tables of one shape: an axis more than one of them has."""
 
-    places: Indices
+    places: IntArray
     """Where the entries of each own matrix lie in that of the core, one after the other."""
     coupling: FloatArray
     diagonal: FloatArray

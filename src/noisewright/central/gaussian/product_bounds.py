@@ -24,6 +24,7 @@ from math import inf, prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.gaussian.coupled_tables import (
     CoupledTerms,
     Parts,
@@ -36,7 +37,6 @@ from noisewright.central.gaussian.coupled_tables import (
 )
 from noisewright.central.gaussian.product_designs import Family, MixedDesign, Table
 from noisewright.norm.kernel.certificate import nuclear_from_gram
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import column_kron
 from noisewright.workload.structure import Term
 

@@ -20,20 +20,18 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.central.blocks.axes import Axis, centred, from_strategy
 from noisewright.errors import TooLarge
 from noisewright.norm.exact.tridiagonal import TridiagonalProblem, prefix_gram_inverse
 from noisewright.norm.kernel.problems import GramProblem
 from noisewright.norm.kernel.solver import Weights, solve
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import PrefixGram
 from noisewright.workload.structure import Term
 
 Table = tuple[int, ...]
-Indices = npt.NDArray[np.int64]
 
 PAIR_LIMIT = 20_000_000
 
@@ -60,10 +58,10 @@ class Family:
     groups: tuple[int, ...]
     kinds: tuple[Kind, ...]
     blocks: tuple[Table, ...]
-    pair_block: Indices
-    pair_term: Indices
-    pair_kinds: Indices
-    pair_inside: npt.NDArray[np.bool_]
+    pair_block: IntArray
+    pair_term: IntArray
+    pair_kinds: IntArray
+    pair_inside: BoolArray
 
     @property
     def queries(self) -> int:

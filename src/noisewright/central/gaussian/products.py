@@ -12,7 +12,7 @@ from math import inf, prod
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.quantise import USUAL_BITS, bits_each, quantise, small_integers
 from noisewright.central.blocks.strategy import BlockStrategy
@@ -122,7 +122,7 @@ def _by_pairs(term: Term, sizes: tuple[int, ...], norm: float, total_bits: int) 
     return Candidate(strategy, value, bound, certificate, solved.explanation, "replace-one")
 
 
-def fine_grid(matrices: Sequence[Integers]) -> int:
+def fine_grid(matrices: Sequence[IntArray]) -> int:
     """A multiplier that makes the grid so fine that rounding adds nothing one could see."""
     reach = prod(int(np.abs(matrix).max()) for matrix in matrices)
     return 1 << max(0, _GRID_BITS - reach.bit_length())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.quantise import rounded
@@ -22,7 +23,6 @@ from noisewright.central.gaussian.product_designs import MixedDesign, design_of,
 from noisewright.norm.factorize import Factorization, factorize
 from noisewright.norm.kernel.solver import Spectrum, solve
 from noisewright.workload import Workload, stack
-from noisewright.workload.base import FloatArray
 
 FREE_NOISE = 2.0**-20
 """Of the strategy's scale, for the public total in whole people: a law that rounds to nothing."""

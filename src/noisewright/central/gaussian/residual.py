@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import JOINT_LIMIT, unit_error
@@ -29,7 +29,6 @@ from noisewright.central.problem import (
     refuses_gaussian,
 )
 from noisewright.norm.exact.residual_basis import residual_plan
-from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term, as_counts
 
 _MANY_FACTORS = 4  # products of more have too few bits per factor; interactions may be exact
@@ -169,7 +168,7 @@ def _strategy(mixed: MixedDesign, noises: Sequence[float] | FloatArray) -> Block
     return BlockStrategy(mixed.family.sizes, tuple(blocks))
 
 
-def _contrasts(mixed: MixedDesign, attributes: tuple[int, ...]) -> tuple[Integers, ...]:
+def _contrasts(mixed: MixedDesign, attributes: tuple[int, ...]) -> tuple[IntArray, ...]:
     return tuple(mixed.axis(i).contrasts for i in attributes)
 
 

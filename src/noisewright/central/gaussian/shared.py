@@ -19,6 +19,7 @@ from math import log2, prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.blocks.axes import Axis
 from noisewright.central.blocks.block import Block, Table
 from noisewright.central.blocks.quantise import USUAL_BITS, bits_each
@@ -34,7 +35,6 @@ from noisewright.central.gaussian.products import refuses_union
 from noisewright.central.problem import Candidate, CentralMechanism, CentralProblem, Proposal
 from noisewright.norm.kernel.solver import Spectrum, Weights, solve
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import apply_along_axes, column_kron
 from noisewright.workload.structure import Term
 

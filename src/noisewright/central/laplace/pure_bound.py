@@ -28,8 +28,7 @@ from itertools import product
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray, IntArray
 
 LARGEST = 1024
 """Cells up to which the bound is computed; more are averaged in blocks first."""
@@ -121,7 +120,7 @@ def nuclear_bound(scales: FloatArray, vectors: FloatArray) -> float:
     return float(best.max())
 
 
-def _group_sizes(size: int) -> tuple[Integers, Integers]:
+def _group_sizes(size: int) -> tuple[IntArray, IntArray]:
     """Ranges of group sizes, least and largest of each: single sizes first, then wider ranges."""
     last = [1]
     while last[-1] < size:
@@ -134,7 +133,7 @@ def _cell_shares(
     scales: FloatArray,
     vectors: FloatArray,
     weights: FloatArray,
-    sizes: tuple[Integers, Integers],
+    sizes: tuple[IntArray, IntArray],
     reach: float,
 ) -> FloatArray:
     """What a cell in a group of each range of sizes adds at most to Σ_g φ(p_g)."""
@@ -151,7 +150,7 @@ def _cell_shares(
     return shares
 
 
-def _shared_by(shares: FloatArray, least: Integers, groups: FloatArray) -> FloatArray:
+def _shared_by(shares: FloatArray, least: IntArray, groups: FloatArray) -> FloatArray:
     """Σ_j share_j(m_j) over sizes m_j with Σ_j 1/m_j = r, bounded for every number r of groups."""
     multipliers = np.concatenate([[0.0], np.geomspace(1e-4, 1e3, _MULTIPLIERS)]) * shares.max()
     relaxed = np.empty(len(multipliers))

@@ -12,7 +12,7 @@ from math import inf
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
@@ -42,7 +42,7 @@ def replaced_laplace(
     def on_grid(bits: int) -> BlockStrategy:
         whole = best.integers(bits)
         total = _FREE * int(np.abs(whole).sum(axis=0).max())
-        row: Integers = np.full((1, whole.shape[1]), total, dtype=np.int64)
+        row: IntArray = np.full((1, whole.shape[1]), total, dtype=np.int64)
         rows = np.concatenate([whole, row])
         block = Block((0,), (rows,), multiplier=fine_grid([whole]))
         return BlockStrategy((whole.shape[1],), (block,))

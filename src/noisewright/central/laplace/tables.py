@@ -16,17 +16,17 @@ from math import comb, prod, sqrt
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.overlap import Table
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.blocks.variance import unit_error
 from noisewright.central.gaussian.certified import as_product
-from noisewright.central.gaussian.product_designs import Family, Indices, compile_family
+from noisewright.central.gaussian.product_designs import Family, compile_family
 from noisewright.central.gaussian.residual import interaction_strategy
 from noisewright.central.laplace.weighted_products import L2_BOUND
 from noisewright.central.problem import Candidate
 from noisewright.errors import TooLarge
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.interactions import subsets
 from noisewright.workload.structure import Term, as_counts
 
@@ -210,7 +210,7 @@ class TablesObjective:
     q: float = 1.0
 
     @cached_property
-    def _seen(self) -> tuple[Indices, Indices, FloatArray]:
+    def _seen(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Interaction, table and cells summed, for every interaction that a table sees."""
         numbers = {part: k for k, part in enumerate(self.family.blocks)}
         sizes = self.family.sizes

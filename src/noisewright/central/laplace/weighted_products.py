@@ -17,7 +17,7 @@ from math import ceil, inf, log2, prod
 
 import numpy as np
 
-from noisewright.central.blocks.axes import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.blocks.block import Block
 from noisewright.central.blocks.strategy import BlockStrategy
 from noisewright.central.gaussian.products import as_one_axis, fine_grid
@@ -32,7 +32,6 @@ from noisewright.norm.l1.weighted_identity import (
     weighted_identity,
 )
 from noisewright.workload import Identity, Prefix, Ranges, Total, Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.algebra import kron
 from noisewright.workload.linear.gram import DenseGram, Gram
 from noisewright.workload.linear.tensor import mean_error
@@ -62,7 +61,7 @@ class Factor:
     strategy: WeightedIdentity
     error: float
 
-    def integers(self, bits: int) -> Integers:
+    def integers(self, bits: int) -> IntArray:
         """The strategy on the integer grid, with entries up to 2^bits."""
         return self.cells.spread(self.strategy.integers(bits))
 
@@ -220,9 +219,9 @@ def _joint(
 class MergedCells:
     """Class and sign of every cell (sign 0: in no query), and one cell of each class."""
 
-    labels: Integers
-    signs: Integers
-    representatives: Integers
+    labels: IntArray
+    signs: IntArray
+    representatives: IntArray
 
     @property
     def classes(self) -> int:
@@ -234,7 +233,7 @@ class MergedCells:
         cells = self.representatives
         return DenseGram(gram.dense()[np.ix_(cells, cells)])
 
-    def spread(self, strategy: Integers) -> Integers:
+    def spread(self, strategy: IntArray) -> IntArray:
         """A strategy over the merged cells as one over all cells."""
         return np.ascontiguousarray(strategy[:, self.labels] * self.signs)
 
@@ -265,7 +264,7 @@ def merged_cells(workload: Workload) -> MergedCells:
     return MergedCells(labels, signs, representatives)
 
 
-def _similar(gram: FloatArray) -> tuple[Integers, Integers]:
+def _similar(gram: FloatArray) -> tuple[IntArray, IntArray]:
     """For every cell the first whose column is the same, within rounding, and their sign."""
     each = np.arange(len(gram))
     rounded = np.rint(gram / max(float(np.abs(gram).max()), _TINY) * 2.0**_SAME_BITS)
@@ -277,7 +276,7 @@ def _similar(gram: FloatArray) -> tuple[Integers, Integers]:
     return owners, (leading * leading[owners]).astype(np.int64)
 
 
-def _differing(workload: Workload, owners: Integers, signs: Integers) -> Integers:
+def _differing(workload: Workload, owners: IntArray, signs: IntArray) -> IntArray:
     """Cells whose column is not exactly what it is taken for: W(e_u − s·e_v) is not zero."""
     merged = np.flatnonzero((owners != np.arange(len(owners))) | (signs == 0))
     wrong = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noisewright.arrays import FloatArray
 from noisewright.cli.shared.options import FILE, Option, Question, gathered, typed
 from noisewright.cli.shared.output import (
     SHOWN,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from noisewright.local.choose.options import Local
     from noisewright.local.mechanism import Progress
     from noisewright.planning.local.plan import LocalPlan
-    from noisewright.workload.base import FloatArray
 
 PROOFS = {
     "trace": "the trace of the information",

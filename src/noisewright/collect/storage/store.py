@@ -17,15 +17,13 @@ from typing import Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import IntArray
 from noisewright.collect.campaign import Campaign, Terms
 from noisewright.collect.storage.databases import Database
 from noisewright.errors import InvalidParameter
 from noisewright.local.reports.aggregate import REASONS, Aggregate
 from noisewright.local.reports.format import HEADER
-
-IntArray = npt.NDArray[np.int64]
 
 _CHUNK = 512
 """Whole numbers of one row of a tally: a page of the database."""

@@ -16,9 +16,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.arrays import BoolArray, FloatArray, IndexArray
+from noisewright.workload.base import Workload
 from noisewright.workload.structure import Structure, Term
 
 MOST_QUERIES = 2500
@@ -55,7 +55,7 @@ class Rows:
 
 
 def gathered_rows(
-    workload: Workload, answers: FloatArray, weights: FloatArray, inside: npt.NDArray[np.intp]
+    workload: Workload, answers: FloatArray, weights: FloatArray, inside: IndexArray
 ) -> Rows | None:
     """The queries over the cells `inside`, those that weigh nothing left out; None if too many.
 
@@ -97,7 +97,7 @@ def _spread(term: Term, structure: Structure) -> Any:
 
 
 def _reduced(
-    workload: Workload, answers: FloatArray, weights: FloatArray, inside: npt.NDArray[np.intp]
+    workload: Workload, answers: FloatArray, weights: FloatArray, inside: IndexArray
 ) -> Rows:
     """The same sum of squares, up to a constant, from no more rows than there are cells."""
     from scipy.sparse import csr_array
@@ -191,9 +191,7 @@ class _Proximal:
                 share /= 2
         return None
 
-    def _direction(
-        self, above: npt.NDArray[np.bool_], slope: FloatArray, damping: float
-    ) -> FloatArray:
+    def _direction(self, above: BoolArray, slope: FloatArray, damping: float) -> FloatArray:
         from scipy.linalg import cho_factor, cho_solve
 
         seen = self.rows.columns[above]

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.fits.newton_fit import gathered_rows, newton_fit, with_declared
 from noisewright.stages import stage
-from noisewright.workload.base import FloatArray, Workload
-
-Mask = npt.NDArray[np.bool_]
+from noisewright.workload.base import Workload
 
 LARGEST_HISTOGRAM = 2**20
 """Cells up to which a histogram over the whole domain is fitted."""
@@ -36,7 +34,7 @@ _ASTRAY = 1e-3  # of declared sums: a projection makes up for less
 class Facts:
     """Cells that can hold people (all, where None) and sums over cells with declared values."""
 
-    possible: Mask | None = None
+    possible: BoolArray | None = None
     rows: FloatArray | None = None
     values: FloatArray | None = None
 
@@ -147,7 +145,7 @@ def nonnegative_histogram(
 
 
 def _by_newton(
-    problem: _Problem, start: FloatArray, possible: Mask | None
+    problem: _Problem, start: FloatArray, possible: BoolArray | None
 ) -> tuple[FloatArray, int] | None:
     """The best point and its steps; None of too many queries to be written out, or if it fails."""
     inside = np.arange(start.size) if possible is None else np.flatnonzero(possible)
@@ -220,7 +218,7 @@ class _Problem:
     def minimise(
         self,
         start: FloatArray,
-        possible: npt.NDArray[np.bool_] | None,
+        possible: BoolArray | None,
         steps: int,
         tolerance: float,
     ) -> tuple[FloatArray, int]:
@@ -275,7 +273,9 @@ def project_to_total(values: FloatArray, total: float) -> FloatArray:
 # --- values declared beforehand -------------------------------------------------------------------
 
 
-def check_agreement(rows: FloatArray, declared: FloatArray, possible: Mask | None = None) -> None:
+def check_agreement(
+    rows: FloatArray, declared: FloatArray, possible: BoolArray | None = None
+) -> None:
     """Refuse declared values that no table of people can have together."""
     solution = np.linalg.lstsq(rows, declared, rcond=None)[0]
     gap = np.abs(rows @ solution - declared).max(initial=0.0)
@@ -289,7 +289,7 @@ def check_agreement(rows: FloatArray, declared: FloatArray, possible: Mask | Non
         )
 
 
-def tells_total(rows: FloatArray, declared: FloatArray, possible: Mask | None = None) -> bool:
+def tells_total(rows: FloatArray, declared: FloatArray, possible: BoolArray | None = None) -> bool:
     """Whether all tables of people with these sums, and in possible cells alone, have one size."""
     from scipy.optimize import linprog
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 
 _CLEAR = 4.0
 """Standard errors by which a stratum must be clear of nobody, for a ratio to have a law."""
@@ -16,7 +16,7 @@ def post_stratified(
     workload: Workload,
     cells: FloatArray,
     covariance: FloatArray,
-    strata: npt.NDArray[np.int64],
+    strata: IntArray,
     margins: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
     """Answers in the population, and their variances.

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.estimate.fits.nonnegative import project_to_total
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 
 _DENSE_CELLS = 2048  # whose Gram matrix is multiplied as it is
 _MOST_STEPS = 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray
 
 _MOST_STEPS = 10
 """Times the number of cells: a step adds a cell to those above zero, and few ever leave again."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from noisewright.estimate.whole.rounding import Integers, Sums
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.estimate.whole.rounding import Sums
 
 _MOST_SPELLS, _SPELL = 40, 50
 """Spells of so many looks at all cells."""
@@ -28,7 +28,7 @@ _BEYOND_ONE = 9.0
 _GAIN = 1e-6
 
 
-def evenly_rounded(values: FloatArray, sums: Sums) -> Integers:
+def evenly_rounded(values: FloatArray, sums: Sums) -> IntArray:
     """Whole numbers next to every value: runs of cells, in their order, stray by less than one.
 
     Cells that the exact sums tell apart are rounded apart, so that these come out where the values
@@ -44,7 +44,7 @@ def evenly_rounded(values: FloatArray, sums: Sums) -> Integers:
     return whole
 
 
-def _kinds_of_exact(sums: Sums) -> list[Integers]:
+def _kinds_of_exact(sums: Sums) -> list[IntArray]:
     """Cells by the exact sums that they count towards."""
     _, kinds = np.unique(sums.exact.toarray(), axis=1, return_inverse=True)
     order = np.argsort(kinds.ravel(), kind="stable")
@@ -56,11 +56,11 @@ def _kinds_of_exact(sums: Sums) -> list[Integers]:
 class _Pairs:
     """Moves of one person from some cells to others."""
 
-    sources: Integers
-    goals: Integers
+    sources: IntArray
+    goals: IntArray
 
 
-def exchanged(whole: Integers, strayed: FloatArray, sums: Sums) -> Integers:
+def exchanged(whole: IntArray, strayed: FloatArray, sums: Sums) -> IntArray:
     """The numbers after all moves found by which sums stray less than they do, `strayed`.
 
     Exact sums are kept, and none strays further than the worst one did. It ends as soon as none
@@ -89,7 +89,7 @@ def csc_of(matrix: Any) -> Any:
 class _Search:
     """Numbers and how far their sums stray, changed in place."""
 
-    whole: Integers
+    whole: IntArray
     strayed: FloatArray
     columns: Any
     most: float
@@ -105,7 +105,7 @@ class _Search:
         """What moves make less."""
         return float(self.strayed @ self.strayed)
 
-    def spell(self, kinds: list[Integers], rng: np.random.Generator) -> bool:
+    def spell(self, kinds: list[IntArray], rng: np.random.Generator) -> bool:
         """Some rounds; whether there may be more to gain."""
         idle = 0
         for _ in range(_SPELL):
@@ -115,7 +115,7 @@ class _Search:
             idle = 0 if any(moved) else idle + 1
         return True
 
-    def round(self, kind: Integers, rng: np.random.Generator) -> bool:
+    def round(self, kind: IntArray, rng: np.random.Generator) -> bool:
         """Move people among cells of a kind; whether anything moved."""
         weights = np.where(np.abs(self.strayed) >= 1, 1 + _BEYOND_ONE, 1.0)
         slopes = np.asarray(self.columns.T @ (weights * self.strayed))[kind]
@@ -150,7 +150,7 @@ class _Search:
         strayed[joined] = before_joined
         return False
 
-    def _column(self, cell: int) -> tuple[Integers, FloatArray]:
+    def _column(self, cell: int) -> tuple[IntArray, FloatArray]:
         """The sums that a cell counts towards, and how often."""
         own = slice(self.columns.indptr[cell], self.columns.indptr[cell + 1])
         return self.columns.indices[own], self.columns.data[own]
@@ -162,7 +162,7 @@ def _pushed(after: FloatArray, before: FloatArray, most: float) -> bool:
     return bool(((far >= most) & (far > np.abs(before))).any())
 
 
-def _chosen(slopes: FloatArray, rng: np.random.Generator) -> Integers:
+def _chosen(slopes: FloatArray, rng: np.random.Generator) -> IntArray:
     """The places of least slope, not always the first of equals, and some others."""
     if len(slopes) <= _STEEPEST:
         return np.arange(len(slopes))
@@ -174,7 +174,7 @@ def _chosen(slopes: FloatArray, rng: np.random.Generator) -> Integers:
 
 
 def _best_pairs(
-    columns: Any, weights: FloatArray, strayed: FloatArray, sources: Integers, goals: Integers
+    columns: Any, weights: FloatArray, strayed: FloatArray, sources: IntArray, goals: IntArray
 ) -> _Pairs:
     """For every source the goal that gains most, the best first."""
     out, into = columns[:, sources], columns[:, goals]

@@ -24,11 +24,8 @@ from math import floor, log2
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.workload.base import FloatArray
-
-Integers = npt.NDArray[np.int64]
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 
 _FINEST = 16
 """Sums of all cells are within 2^-17 of what they were before cells were put on a grid."""
@@ -51,7 +48,7 @@ class Sums:
     values: FloatArray
     """What the exact ones come to: whole numbers."""
 
-    def of_cells(self, cells: npt.NDArray[np.int64]) -> Sums:
+    def of_cells(self, cells: IntArray) -> Sums:
         """The same sums over some of the cells."""
         return Sums(self.near[:, cells], self.exact[:, cells], self.values)
 
@@ -73,7 +70,7 @@ def even_order(count: int) -> FloatArray:
     return np.asarray((np.arange(1, count + 1) * _GOLDEN) % 1.0)
 
 
-def controlled_rounding(values: FloatArray, sums: Sums) -> Integers | None:
+def controlled_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
     """Whole numbers next to every value that keep the exact sums, the others as said above.
 
     `values` lie on the grid. None where the programs are too large, or where nothing next to the
@@ -105,8 +102,8 @@ def controlled_rounding(values: FloatArray, sums: Sums) -> Integers | None:
 
 
 def _cheapest_first(
-    whole: FloatArray, left: npt.NDArray[np.int64], costs: FloatArray, people: float
-) -> Integers | None:
+    whole: FloatArray, left: IntArray, costs: FloatArray, people: float
+) -> IntArray | None:
     """Cells by themselves, and so many people in all: those up that cost least."""
     missing = round(people - float(whole.sum()))
     if not 0 <= missing <= len(left):
@@ -126,7 +123,7 @@ def _costs(near: Any, targets: FloatArray) -> FloatArray:
     return np.asarray(near.T @ steps + _TIE * even_order(near.shape[1]))
 
 
-def _without_fewest(near: Any, held: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _without_fewest(near: Any, held: BoolArray) -> BoolArray:
     """The sums still held: one of a single fraction holds itself, those of fewest are let go."""
     counts = np.diff(near.indptr)
     held = held & (counts > 1)
@@ -139,12 +136,12 @@ class _Program:
     """Fractions of cells between 0 and 1, sums of which are held between whole numbers."""
 
     near: Any
-    held: npt.NDArray[np.bool_]
+    held: BoolArray
     exact: Any
-    kept: npt.NDArray[np.bool_]
+    kept: BoolArray
 
     @classmethod
-    def of(cls, sums: Sums, held: npt.NDArray[np.bool_]) -> _Program:
+    def of(cls, sums: Sums, held: BoolArray) -> _Program:
         kept = np.diff(sums.exact.indptr) > 0
         return cls(sums.near[held], held, sums.exact[kept], kept)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.whole.exchanges import evenly_rounded, exchanged
-from noisewright.estimate.whole.rounding import Integers, Sums, controlled_rounding
-from noisewright.workload.base import FloatArray
+from noisewright.estimate.whole.rounding import Sums, controlled_rounding
 
 
-def whole_near(values: FloatArray, sums: Sums) -> Integers:
+def whole_near(values: FloatArray, sums: Sums) -> IntArray:
     """Whole numbers of people whose sums stray least from those of `values` (≥ 0, on a grid).
 
     Each sum strays by less than one where some flow has them all; else by less than the number of
@@ -28,7 +28,7 @@ def whole_near(values: FloatArray, sums: Sums) -> Integers:
     return shared_out(whole, kinds.of_cell)
 
 
-def flow_rounding(values: FloatArray, sums: Sums) -> Integers | None:
+def flow_rounding(values: FloatArray, sums: Sums) -> IntArray | None:
     """Whole numbers of people whose sums stray by less than one; None where none are found."""
     kinds = _Kinds.of(values, sums)
     whole = controlled_rounding(kinds.values, kinds.sums)
@@ -41,7 +41,7 @@ def flow_rounding(values: FloatArray, sums: Sums) -> Integers | None:
 class _Kinds:
     """Cells that all sums treat alike, added up: what they hold one by one nobody asked."""
 
-    of_cell: Integers
+    of_cell: IntArray
     values: FloatArray
     sums: Sums
 
@@ -51,12 +51,12 @@ class _Kinds:
         together = np.asarray(np.bincount(kinds, values), dtype=np.float64)
         return cls(kinds, together, sums.of_cells(firsts))
 
-    def strayed(self, whole: Integers) -> FloatArray:
+    def strayed(self, whole: IntArray) -> FloatArray:
         """How far every sum is from what it was."""
         return np.asarray(self.sums.near @ (whole - self.values))
 
 
-def alike(sums: Sums) -> tuple[Integers, Integers]:
+def alike(sums: Sums) -> tuple[IntArray, IntArray]:
     """The first cell of every kind that all sums treat alike, and the kind of every cell."""
     from scipy.sparse import csc_array, vstack
 
@@ -71,7 +71,7 @@ def alike(sums: Sums) -> tuple[Integers, Integers]:
     return firsts[order], ranks[kinds.ravel()]
 
 
-def shared_out(whole: Integers, kinds: Integers) -> Integers:
+def shared_out(whole: IntArray, kinds: IntArray) -> IntArray:
     """The people of every kind over its cells, as evenly as whole numbers are."""
     members = np.bincount(kinds, minlength=len(whole))
     everyone, extra = np.divmod(whole, np.maximum(members, 1))

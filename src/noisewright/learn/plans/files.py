@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from noisewright import container
+from noisewright.arrays import Array, FloatArray
 from noisewright.container import Header
 from noisewright.errors import FileFormatError, InvalidParameter, refusing
 from noisewright.learn.concept_classes import MOST_ENTRIES, ConceptClass, concepts
@@ -26,7 +27,6 @@ from noisewright.local.approximate.linear_answers import LinearAnswers
 from noisewright.local.reading import stored
 from noisewright.local.storage import pack, unpack
 from noisewright.local.strategy import IndexStrategy
-from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.kinds.atoms import Explicit
 
 _REMEDY = "plan again"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge, unknown_name
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.learn.plans.one_each import one_concept_each
@@ -23,7 +24,6 @@ from noisewright.norm.approximate.boxes import BoxedNorm, quickly_searched
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
 
 TASKS = ("agnostic", "realizable", "refute", "refute-realizable")
 _SHARES = (0.05, 0.15, 0.3, 0.45, 0.6, 0.75)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import TooLarge
 from noisewright.learn.concept_classes import ConceptClass
 from noisewright.local.approximate.linear_answers import LinearAnswers
-from noisewright.local.strategy import DENSE_SIZE, BoolArray, Strategy
+from noisewright.local.strategy import DENSE_SIZE, Strategy
 from noisewright.local.vector.codebook import Codebook
-from noisewright.workload.base import FloatArray
 
 FACTORIZATION, ONE_EACH = "factorization", "one concept a person"
 """The two protocols: everybody reports about all concepts together, or about one of them."""

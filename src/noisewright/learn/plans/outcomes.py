@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from noisewright.arrays import SignArray
 from noisewright.display import Shown
-from noisewright.learn.concept_classes import ConceptClass, Signs
+from noisewright.learn.concept_classes import ConceptClass
 from noisewright.privacy.promise.budget import Privacy
 
 
@@ -45,7 +46,7 @@ class Learned(Outcome):
 
     concept: int
     name: str
-    labels: Signs = field(repr=False)
+    labels: SignArray = field(repr=False)
     source: ConceptClass = field(repr=False)
     loss: float | None = None
     interval: tuple[float, float] | None = None
@@ -54,7 +55,7 @@ class Learned(Outcome):
         told = [] if self.loss is None else [("loss", f"{self.loss:.4f}")]
         return [("concept", self.name), *told, *super()._facts()]
 
-    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> Signs:
+    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> SignArray:
         return self.labels[self.source.columns(points)]
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.norm.approximate.boxes import BoxedNorm, boxed_norm
-from noisewright.workload.base import FloatArray
 
 
 def penalty_box(given: ConceptClass, alpha: float) -> tuple[FloatArray, FloatArray]:

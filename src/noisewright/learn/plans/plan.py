@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.learn.concept_classes import ConceptClass
@@ -36,7 +37,6 @@ from noisewright.local.reports.format import Client
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
-from noisewright.workload.base import Array, FloatArray
 
 _MOST_PEOPLE = 2**62
 _HALVINGS = 40
@@ -146,7 +146,7 @@ class LearningPlan(Shown):
 
     # --- collection ---------------------------------------------------------------------------
 
-    def cells(self, points: Iterable[Any], labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    def cells(self, points: Iterable[Any], labels: npt.ArrayLike) -> IntArray:
         """The cells that clients report about: a point with label +1, then with −1."""
         return labelled_cells(self.concepts.columns(points), labels, self.concepts.size)
 

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.learn.plans.outcomes import Learned, Refutation
 from noisewright.learn.plans.plan import LearningPlan, least_where
-from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

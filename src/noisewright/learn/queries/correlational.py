@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
@@ -21,7 +22,6 @@ from noisewright.learn.queries.learners import Hypothesis, correlation
 from noisewright.learn.queries.oracle import Oracle
 from noisewright.norm.approximate.approximate import approximate_norm
 from noisewright.privacy.exact.rounding import probability
-from noisewright.workload.base import FloatArray
 
 _SEED = 92
 _FIRST, _MOST = 16, 2**14

@@ -16,19 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray, SignArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.learn.concept_classes import (
-    ConceptClass,
-    IntArray,
-    Signs,
-    columns_below,
-    concepts,
-    label_signs,
-)
+from noisewright.learn.concept_classes import ConceptClass, columns_below, concepts, label_signs
 from noisewright.learn.queries.oracle import Demand, Oracle
 from noisewright.privacy.exact.rounding import probability
-from noisewright.workload.base import FloatArray
 
 
 def labelled_cells(points: IntArray, labels: npt.ArrayLike, size: int) -> IntArray:
@@ -41,7 +34,7 @@ def labelled_cells(points: IntArray, labels: npt.ArrayLike, size: int) -> IntArr
     return np.where(signs > 0, points, points + size)
 
 
-def correlation(labels: FloatArray | Signs) -> FloatArray:
+def correlation(labels: FloatArray | SignArray) -> FloatArray:
     """The query b·f(a) over labelled points."""
     return np.concatenate([labels, -labels]).astype(np.float64)
 
@@ -50,7 +43,7 @@ def correlation(labels: FloatArray | Signs) -> FloatArray:
 class Hypothesis(Shown):
     """What a learner returns: a label for every point, and in words where it has any."""
 
-    labels: Signs
+    labels: SignArray
     name: str
     source: ConceptClass | None = None
     """The class whose points it labels; columns 0, 1, 2, … without one."""
@@ -58,7 +51,7 @@ class Hypothesis(Shown):
     def _facts(self) -> list[tuple[str, str]]:
         return [("hypothesis", self.name), ("points", f"{len(self.labels):,}")]
 
-    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> Signs:
+    def __call__(self, points: Iterable[Any] | npt.ArrayLike) -> SignArray:
         if self.source is not None:
             return self.labels[self.source.columns(points)]
         return self.labels[columns_below(len(self.labels), points)]

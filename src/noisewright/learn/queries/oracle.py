@@ -19,9 +19,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
-from noisewright.learn.concept_classes import IntArray
 from noisewright.local.fixedpoint import (
     WORD,
     bernoulli,
@@ -33,9 +33,6 @@ from noisewright.local.fixedpoint import (
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
-
-BoolArray = npt.NDArray[np.bool_]
 
 GRID = 2**16
 """Steps of a query between 0 and 1."""

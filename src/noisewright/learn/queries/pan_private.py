@@ -19,13 +19,12 @@ from math import exp, inf, log
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.learn.concept_classes import IntArray
 from noisewright.learn.queries.oracle import _MOST_PEOPLE, GRID, Demand, Listed, Oracle
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.privacy.noise.integers import discrete_laplace
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
 
 Draw = Callable[[Fraction, int], IntArray]
 """Noise of a scale, so many numbers."""

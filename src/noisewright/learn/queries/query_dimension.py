@@ -23,14 +23,13 @@ from functools import lru_cache
 from math import exp, lgamma, log, pi
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import linprog
 
+from noisewright.arrays import FloatArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.learn.concept_classes import ConceptClass, Concepts, concepts
 from noisewright.norm.kernel.certificate import outward
-from noisewright.workload.base import FloatArray
 
 MOST_POINTS = 20
 _MOST_WORK = 2**31  # signs × concepts that are tried at once for one norm
@@ -218,7 +217,7 @@ def _program(cuts: FloatArray, shares: int, alpha: float | None = None) -> Float
     return np.asarray(solved.x) if solved.success else None
 
 
-def _shares(values: npt.NDArray[np.float64]) -> FloatArray:
+def _shares(values: FloatArray) -> FloatArray:
     kept = np.maximum(values, 0.0)
     return np.asarray(kept / kept.sum())
 

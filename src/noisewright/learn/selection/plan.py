@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from noisewright import container
+from noisewright.arrays import BoolArray, IntArray
 from noisewright.container import Header
 from noisewright.display import Shown
 from noisewright.errors import FileFormatError, InvalidParameter, TooLarge, unknown_name
-from noisewright.learn.concept_classes import IntArray
-from noisewright.learn.queries.oracle import BoolArray
 from noisewright.learn.selection.protocols import (
     Bandit,
     Block,

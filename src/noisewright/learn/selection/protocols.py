@@ -26,13 +26,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.learn.concept_classes import IntArray
 from noisewright.local.fixedpoint import WORD, check_epsilon
 from noisewright.local.histogram.sets import RandomizedResponse
 from noisewright.local.reading import whole
 from noisewright.privacy.exact.rounding import probability
-from noisewright.workload.base import FloatArray
 
 _GROWTH = 1.3  # from one checkpoint to the next
 _EARLY = 0.2  # of β for all checkpoints before the last

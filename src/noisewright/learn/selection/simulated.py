@@ -13,10 +13,10 @@ from math import log, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.learn.selection.plan import Selection, begun
 from noisewright.learn.selection.protocols import Bandit, Contest, Protocol, moss_index
-from noisewright.workload.base import FloatArray
 
 _FEW, _MANY = 16, 2**12  # answers that are drawn one by one, and those of one row
 

@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.estimate.accuracy import Accuracy, Indices, Kind
+from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.estimate.intervals import (
     normal_multiplier,
     sidak_multiplier,
@@ -23,7 +24,7 @@ from noisewright.local.analysis.grams import table_gram, without_offsets
 from noisewright.local.composed.table_strategy import TableData, TableStrategy
 from noisewright.local.histogram.centred import CentredStrategy
 from noisewright.local.strategy import DENSE_SIZE, Strategy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Kron
 
 Errors = Literal["plug-in", "worst"]
@@ -70,7 +71,7 @@ class LocalAccuracy(Accuracy):
             variances = variances + self._sampling()
         return np.asarray(self.price**2 * np.maximum(variances, 0.0))
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         unit, std = self._directions, self.std
         return np.asarray(std[:, None] * (unit @ unit[chosen].T) * std[chosen])
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.strategy import IndexStrategy, Strategy
-from noisewright.workload.base import FloatArray
 
 _LISTED_ENTRIES = 2**22
 _ROUNDING = 64 * np.finfo(float).eps

@@ -11,11 +11,12 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import squared_norm, table_gram, without_offsets
 from noisewright.local.strategy import IndexStrategy, Strategy
 from noisewright.privacy.exact.rounding import positive
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _MATRIX_ENTRIES = 2**26

@@ -11,13 +11,14 @@ from typing import Protocol
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.fits.nonnegative import nonnegative_histogram, project_to_total
 from noisewright.local.analysis.accuracy import Errors, LocalAccuracy
 from noisewright.local.composed.table_strategy import TableData, TableStrategy
 from noisewright.local.reports.aggregate import Aggregate
-from noisewright.local.strategy import IntArray, Strategy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.local.strategy import Strategy
+from noisewright.workload.base import Workload
 
 _MEDIAN_PRICE = float(np.sqrt(np.pi / 2))
 """Standard error of a median of many means over that of their mean."""

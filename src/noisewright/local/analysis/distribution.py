@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
 from noisewright.estimate.fits.nonnegative import project_to_total
 from noisewright.estimate.fits.simplex_fit import fit_on_simplex
@@ -30,7 +31,6 @@ from noisewright.local.analysis.information import (
 from noisewright.local.analysis.roughness import Line, Roughness
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy, Strategy
-from noisewright.workload.base import FloatArray
 
 _ORDERS = 1, 2
 _TAU = 1.0

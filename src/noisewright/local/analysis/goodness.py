@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.estimate.fits.nonnegative import project_to_total
 from noisewright.local.analysis.influence import chances_of_reports
@@ -28,7 +29,6 @@ from noisewright.local.analysis.robust import least_liars
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.tallies import SubsetTally
 from noisewright.local.strategy import Strategy
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.atoms import Identity
 
 LEVEL = 0.001

@@ -16,9 +16,10 @@ from math import isfinite, log2, prod
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.strategy import DENSE_SIZE, LARGEST_VECTOR
-from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray, Workload
+from noisewright.workload.base import DENSE_LIMIT, Workload
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Explicit, Total
 from noisewright.workload.kinds.marginals import AllMarginals, OnAttributes

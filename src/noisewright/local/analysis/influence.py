@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
 from noisewright.local.randomizer.chances import listed_reports
 from noisewright.local.reports.tallies import FlipTally, NumberTally, SubsetTally, VectorTally
 from noisewright.local.strategy import Strategy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 
 _ENTRIES = 2**22
 

@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
-from noisewright.workload.base import FloatArray
 
 REACH_TOLERANCE = 1e-7
 """Relative residual above which a query lies outside the row space of a strategy."""

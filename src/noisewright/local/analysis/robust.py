@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.intervals import sidak_multiplier
 from noisewright.local.analysis.accuracy import LocalAccuracy
@@ -33,7 +34,7 @@ from noisewright.local.analysis.influence import added_by_one, chances_of_report
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.tallies import FlipTally, SubsetTally, VectorTally
 from noisewright.local.strategy import Strategy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Identity
 
 LEVEL = 0.95

@@ -12,8 +12,9 @@ from math import prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.domain import Attribute, Domain, Ordered
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Prefix, Ranges
 
 

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.analysis.affine_bound import affine_bound, lists_reports
-from noisewright.local.strategy import IntArray, Strategy, check_dense
+from noisewright.local.strategy import Strategy, check_dense
 from noisewright.local.time_limit import TimeLimit
 from noisewright.solution import BoundClass, Certificate, Solution, Status
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import Gram
 
 _STEPS = 400

@@ -24,8 +24,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.approximate.linear_answers import LinearAnswers
-from noisewright.workload.base import FloatArray
 
 MOST_WORK = 2**37
 """Pairs × reports × columns: half a minute of one processor, at most, for half the people."""

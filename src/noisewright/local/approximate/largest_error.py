@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.analysis.influence import influence
 from noisewright.local.approximate.linear_answers import LinearAnswers
 from noisewright.local.approximate.tails import Tails, biases
 from noisewright.local.strategy import IndexStrategy, Strategy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Explicit
 
 _LISTED_ENTRIES = 2**24

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter, OutOfReach
 from noisewright.local.analysis.analysis import report_estimates
@@ -26,7 +27,6 @@ from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.format import ReportFormat
 from noisewright.local.strategy import IndexStrategy
 from noisewright.local.vector.codebook import Randomizer, codebook, padded_vectors
-from noisewright.workload.base import FloatArray
 
 _BLOCK_ENTRIES = 2**23
 _CENTRING_STEPS = 40
@@ -171,7 +171,7 @@ class LinearAnswers(Shown):
         """How reports are written and recognised."""
         return ReportFormat(self.strategy)
 
-    def randomize(self, columns: npt.ArrayLike) -> npt.NDArray[Any]:
+    def randomize(self, columns: npt.ArrayLike) -> Array:
         """One report per person, who holds that column."""
         return self.strategy.randomize(columns)
 

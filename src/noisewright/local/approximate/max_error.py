@@ -13,13 +13,14 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.approximate.linear_answers import LinearAnswers, fitted_answers
 from noisewright.local.approximate.tails import biases, check_beta
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import Strategy
 from noisewright.norm.approximate.approximate import ApproximateNorm, approximate_norm
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import workload as as_workload
 
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8)

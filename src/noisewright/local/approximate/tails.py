@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.privacy.exact.rounding import positive, probability
-from noisewright.workload.base import FloatArray
 
 _STEPS = 60  # halvings of an interval: beyond, doubles do not tell its ends apart
 _MOST_PEOPLE = 2**62

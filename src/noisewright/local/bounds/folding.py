@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisewright.local.strategy import IntArray
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray, IntArray
 
 _ROOT = 2**0.5
 _EQUAL = 1e-9

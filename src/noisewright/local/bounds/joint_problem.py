@@ -14,10 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.local.bounds.folding import Folding
-from noisewright.local.strategy import BoolArray
 from noisewright.local.work import eigenvectors, product
-from noisewright.workload.base import FloatArray
 
 _NEGLIGIBLE = 1e-4  # share of the nuclear norm that directions left out of R may hold
 _STEADY = 15  # steps with Φ fixed, while the multipliers get their first values

@@ -23,10 +23,9 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import FileFormatError, InvalidParameter, refusing
 from noisewright.local.reading import stored
-from noisewright.local.strategy import IntArray
-from noisewright.workload.base import Array, FloatArray
 
 EPS = 2.0**-52
 _MARGIN = 2.0**-40  # of the two numbers whose difference a floor is: far above their own rounding

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from noisewright.arrays import Array
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.bounds.sets.proof import SetProof
 from noisewright.local.bounds.trace import LowerBound
 from noisewright.local.bounds.triples.proof import TripleProof
-from noisewright.workload.base import Array, Workload
+from noisewright.workload.base import Workload
 
 MOST_LISTED = 1024
 

@@ -19,6 +19,7 @@ from math import exp, expm1, sinh
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError, TooLarge
 from noisewright.local.analysis.analysis import check_alpha
 from noisewright.local.analysis.grams import squared_norm, table_gram
@@ -28,7 +29,7 @@ from noisewright.local.bounds.kernels.search import best_claim, merged
 from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.transform.spectrum import centred_spectrum, lowered
 from noisewright.solution import BoundClass, Certificate, quotient, settled
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, MarginalGram
 
 MARGIN = 2.0**-40

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.local.composed.parts import Block, Parts, person_moments, table_grams
 from noisewright.local.composed.union import union
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.strategy import IndexStrategy, Strategy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted
 from noisewright.workload.questions.spec import Questions
 from noisewright.workload.structure import terms

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Unpack
 
+from noisewright.arrays import FloatArray
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError, refuse_given, unknown_name
 from noisewright.local.analysis.analysis import Analysis
@@ -18,7 +19,7 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.registry import MECHANISMS
 from noisewright.local.time_limit import TimeLimit
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import Counts
 

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.mixture import Mixture
@@ -20,7 +21,6 @@ from noisewright.local.listed import MatrixStrategy
 from noisewright.local.transform.invariants import Decomposition, decompose, ramp_vector
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.translations import Translations
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import Gram
 
 

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.mixture import Coarsening, Mixture
@@ -28,7 +29,6 @@ from noisewright.local.listed import Decoded
 from noisewright.local.mechanism import LocalMechanism, slow_matrices
 from noisewright.local.shares import faded_shares
 from noisewright.local.strategy import DENSE_SIZE, IndexStrategy
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import Gram
 
 _BRANCHINGS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 32, 64)

@@ -15,6 +15,7 @@ from typing import Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import DenseInformation, Information
 from noisewright.local.fixedpoint import WORD, whole_weights
@@ -23,8 +24,7 @@ from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.randomizer.whole_numbers import numbers
 from noisewright.local.reading import check_weights, listed, whole
 from noisewright.local.storage import described, restored
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
-from noisewright.workload.base import FloatArray
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
 
 
 class DrawnComponent(IndexStrategy):

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.composed.mixture import DrawnComponent, restored_parts
@@ -22,8 +23,8 @@ from noisewright.local.fixedpoint import whole_weights
 from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import check_axes, check_sizes, check_weights
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import DenseGram
 from noisewright.workload.structure import terms
 

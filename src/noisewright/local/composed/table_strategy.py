@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.agreeing_tables import Block, agreeing_tables
 from noisewright.estimate.fits.nonnegative import project_to_total
@@ -17,8 +18,8 @@ from noisewright.local.analysis.information import Information, UnformedInformat
 from noisewright.local.randomizer.routers import Axes, Draw
 from noisewright.local.randomizer.specification import Place
 from noisewright.local.randomizer.whole_numbers import numbers
-from noisewright.local.strategy import IntArray, Strategy, out_of_reach
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.local.strategy import Strategy, out_of_reach
+from noisewright.workload.base import Workload
 from noisewright.workload.structure import Term, terms
 
 _LARGEST_COVARIANCE = 1024

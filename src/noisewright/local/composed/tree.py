@@ -13,10 +13,10 @@ from functools import singledispatch
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import TooLarge
 from noisewright.local.analysis.information import Information
-from noisewright.local.strategy import DENSE_SIZE, IntArray
-from noisewright.workload.base import Array, FloatArray
+from noisewright.local.strategy import DENSE_SIZE
 from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,

@@ -15,6 +15,7 @@ from math import comb, prod
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, NoisewrightError, TooLarge
 from noisewright.estimate.agreeing_tables import Block, interaction
 from noisewright.local.composed.table_strategy import ManyTables, drawn_tables
@@ -25,8 +26,7 @@ from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reading import check_axes, check_sizes, check_weights
 from noisewright.local.shares import faded_shares
-from noisewright.local.strategy import Arrays, IndexStrategy, IntArray, Settings, check_dense
-from noisewright.workload.base import FloatArray
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings, check_dense
 from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.interactions import interactions, table_of
 

@@ -17,12 +17,13 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import CentredInformation, Information
 from noisewright.local.fixedpoint import check_epsilon, exponential, odds_threshold
 from noisewright.local.reading import whole
-from noisewright.local.strategy import IntArray, Strategy, check_dense
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.local.strategy import Strategy, check_dense
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 

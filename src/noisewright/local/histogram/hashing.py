@@ -14,8 +14,8 @@ from functools import cached_property
 from math import exp, log
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array, ComplexArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import (
     WORD,
@@ -30,14 +30,8 @@ from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matri
 from noisewright.local.randomizer.laws import Same
 from noisewright.local.randomizer.routers import Project
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.strategy import (
-    DENSE_SIZE,
-    Arrays,
-    IndexStrategy,
-    IntArray,
-    Settings,
-)
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _LARGEST_TABLE = 2**25
@@ -251,7 +245,7 @@ def best_buckets(size: int, epsilon: float) -> int:
     return max(near, key=lambda g: LocalHashing(size, epsilon, g).contrast)
 
 
-def field_transform(x: Array, prime: int, sign: int) -> npt.NDArray[np.complex128]:
+def field_transform(x: Array, prime: int, sign: int) -> ComplexArray:
     """Fourier transform over GF(prime)^t of a vector of length prime^t, unnormalised.
 
     Digits are taken a few at a time as one matrix product: long axes of length 2 or 3 are where
@@ -270,7 +264,7 @@ def field_transform(x: Array, prime: int, sign: int) -> npt.NDArray[np.complex12
     return work.reshape(len(x))
 
 
-def _digit_waves(prime: int, block: int, sign: int) -> npt.NDArray[np.complex128]:
+def _digit_waves(prime: int, block: int, sign: int) -> ComplexArray:
     one = np.exp(sign * 2j * np.pi * np.outer(np.arange(prime), np.arange(prime)) / prime)
     waves = np.ones((1, 1), dtype=np.complex128)
     while len(waves) < block:

@@ -14,8 +14,8 @@ from itertools import combinations
 from math import comb, exp
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.bounds.trace import contrast_limit
 from noisewright.local.fixedpoint import WORD
@@ -28,8 +28,7 @@ from noisewright.local.histogram.centred import (
 from noisewright.local.mechanism import LocalMechanism
 from noisewright.local.randomizer.laws import Rows, Same, Subset
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.strategy import Arrays, BoolArray, IndexStrategy, IntArray, Settings
-from noisewright.workload.base import FloatArray
+from noisewright.local.strategy import Arrays, IndexStrategy, Settings
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ class ListedSubsets(PlainStrategy, CentredStrategy, IndexStrategy):
         return SubsetSelection(self.size, self.epsilon)
 
     @cached_property
-    def _membership(self) -> npt.NDArray[np.int64]:
+    def _membership(self) -> IntArray:
         held = np.zeros((self.outputs, self.size), dtype=np.int64)
         for row, members in enumerate(combinations(range(self.size), self.sets.chosen)):
             held[row, list(members)] = 1

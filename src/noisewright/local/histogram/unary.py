@@ -9,6 +9,7 @@ from math import isqrt
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.fixedpoint import (
     WORD,
     exponential,
@@ -20,7 +21,6 @@ from noisewright.local.randomizer.laws import Flip
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.reports.tallies import FlipTally
 from noisewright.local.strategy import Arrays, Settings
-from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.container import Header, digest, read, write
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.proof import Proof
@@ -24,8 +25,7 @@ from noisewright.local.bounds.proved import stored_proof
 from noisewright.local.listed import check_prior
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.storage import pack, unpack
-from noisewright.local.strategy import Arrays, BoolArray, Strategy
-from noisewright.workload.base import FloatArray
+from noisewright.local.strategy import Arrays, Strategy
 from noisewright.workload.linear.gram import Gram
 
 CACHE_VARIABLE = "NOISEWRIGHT_CACHE"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from noisewright.arrays import Array
 from noisewright.errors import TooLarge
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, Progress
 from noisewright.local.strategy import LARGEST_VECTOR, Arrays, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.local.work import Work
 from noisewright.solution import Solution
-from noisewright.workload.base import Array
 
 _FIRST_SNAPSHOT = 1.0
 

@@ -7,8 +7,8 @@ from math import exp, expm1, log2, prod
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array, BoolArray, FloatArray, IndexArray
 from noisewright.local.optimise.dense.pricing import improve
 from noisewright.local.optimise.kept import saved_patterns
 from noisewright.local.optimise.optimised import Control
@@ -18,10 +18,9 @@ from noisewright.local.optimise.symmetry import (
     orbit_information,
 )
 from noisewright.local.shares import best_shares
-from noisewright.local.strategy import Arrays, BoolArray
+from noisewright.local.strategy import Arrays
 from noisewright.local.transform.orbits import attributes_of
-from noisewright.local.transform.translations import Spectrum, Translations, squared_modulus
-from noisewright.workload.base import FloatArray
+from noisewright.local.transform.translations import Translations, squared_modulus
 
 _LARGEST_JUNTA = 6
 _FLIPPED_CELLS = 256
@@ -222,7 +221,7 @@ def _distinct(patterns: BoolArray) -> BoolArray:
 
 def _pruned(
     information: FloatArray, weights: FloatArray, largest: int
-) -> tuple[npt.NDArray[np.intp], FloatArray, float]:
+) -> tuple[IndexArray, FloatArray, float]:
     """Orbits worth keeping, with their best shares: as few as cost next to nothing.
 
     An interior method spreads shares over all equally good orbits; no more orbits than classes
@@ -344,7 +343,7 @@ class _State:
     def __init__(self, problem: EigenvalueProblem, patterns: BoolArray, shares: FloatArray) -> None:
         n, slope = problem.group.cells, expm1(problem.epsilon)
         self.patterns = patterns
-        self.spectrum: Spectrum = problem.group.forward(patterns.astype(np.float64))
+        self.spectrum: Array = problem.group.forward(patterns.astype(np.float64))
         self.mass = n + slope * patterns.sum(axis=1)
         scale = shares * (slope / self.mass) ** 2 * n
         self.eigenvalues = scale @ squared_modulus(self.spectrum)

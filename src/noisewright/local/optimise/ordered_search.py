@@ -14,6 +14,7 @@ from math import exp, log
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.composed.coarse_fine import (
     Bins,
     CoarseFine,
@@ -41,7 +42,6 @@ from noisewright.local.strategy import Arrays
 from noisewright.local.transform.invariants import Decomposition, ramp_vector
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.transform.translations import Translations
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import Gram, PrefixGram
 
 _MIXING_STEPS = 30

@@ -8,6 +8,7 @@ from math import exp, inf
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.bounds.cuts.proof import MOST_CELLS as MOST_CUT_CELLS
 from noisewright.local.bounds.cuts.search import CutSearch
 from noisewright.local.bounds.joint_problem import Reports
@@ -18,10 +19,9 @@ from noisewright.local.bounds.sets.search import SetSearch
 from noisewright.local.bounds.triples.search import TripleSearch
 from noisewright.local.optimise.dense.design import Types
 from noisewright.local.optimise.dense.objective import Objective
-from noisewright.local.strategy import BoolArray, IndexStrategy, IntArray
+from noisewright.local.strategy import IndexStrategy
 from noisewright.local.transform.orbits import OrbitStrategy
 from noisewright.local.work import Work
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import Gram
 
 MOST_REPORTS = 2**15

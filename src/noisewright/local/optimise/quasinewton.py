@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray
 
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
 """Value and gradient; an infinite value refuses the point."""

@@ -11,6 +11,7 @@ from typing import Unpack
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach
 from noisewright.local.analysis.grams import without_offsets
 from noisewright.local.histogram.sets import SubsetSelection
@@ -25,7 +26,7 @@ from noisewright.local.strategy import Arrays, Strategy
 from noisewright.local.time_limit import TimeLimit
 from noisewright.parallel import one_thread_if_small
 from noisewright.solution import Status
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 from noisewright.workload.linear.tensor import mean_error
 

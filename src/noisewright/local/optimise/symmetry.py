@@ -15,10 +15,9 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.histogram.sets import best_subset_size, top_cells
-from noisewright.local.strategy import BoolArray, IntArray
 from noisewright.local.transform.translations import Translations
-from noisewright.workload.base import FloatArray
 
 _TOLERANCE = 1e-9
 _ASCENT_STEPS = 30

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, NoisewrightError, OutOfReach, TooLarge
 from noisewright.local.analysis.grams import normalised, table_gram, without_offsets
 from noisewright.local.bounds.trace import even_moment, prior_variance, variance_off_the_total
@@ -15,7 +16,7 @@ from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.listed import check_prior
 from noisewright.local.strategy import Strategy
 from noisewright.solution import SLACK, BoundClass, Certificate
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.linear.gram import DenseGram, Gram
 

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import bernoulli, categorical, integers_below, thresholds
 from noisewright.local.randomizer.bits import bernoulli_rows, get_bits, set_bits, uniform_sets
@@ -34,9 +35,7 @@ from noisewright.local.randomizer.whole_numbers import UNIT, numbers
 from noisewright.parallel import run_blocks
 from noisewright.privacy.noise.law import NoiseLaw
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
-from noisewright.workload.base import Array
 
-IntArray = npt.NDArray[np.int64]
 Outcomes = Callable[[IntArray, ByteSource | None], Array]
 """What a law reports of cells: numbers, or rows of bits or coordinates."""
 Places = Callable[[int, ByteSource | None], IntArray]

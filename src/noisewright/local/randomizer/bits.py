@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, ByteArray, IntArray, WordArray
 from noisewright.privacy.noise.source import ByteSource, SystemSource
-
-IntArray = npt.NDArray[np.int64]
-Packed = npt.NDArray[np.uint8]
 
 _MASKS = np.array([128, 64, 32, 16, 8, 4, 2, 1], dtype=np.uint8)
 _ROUNDS = 4
@@ -42,7 +40,7 @@ class PatternTable:
         return edges
 
     @cached_property
-    def _words(self) -> npt.NDArray[np.uint64]:
+    def _words(self) -> WordArray:
         """The edges' leading 64 digits, but for the last edge, which is the end."""
         return np.array([edge >> (_DIGITS - 64) for edge in self.edges[:-1]], dtype=np.uint64)
 
@@ -57,7 +55,7 @@ class PatternTable:
         upto = np.searchsorted(self._words, last, side="right")
         return np.where(below == upto, below, -1).astype(np.int16)
 
-    def draw(self, count: int, source: ByteSource) -> Packed:
+    def draw(self, count: int, source: ByteSource) -> ByteArray:
         """`count` bytes of independent bits."""
         words = np.frombuffer(source.bytes(2 * count), dtype="<u2")
         patterns = np.take(self.lookup, words)  # three times as quick as indexing by small numbers
@@ -67,7 +65,7 @@ class PatternTable:
             result[pending] = self._refined(words[pending], source)
         return result
 
-    def _refined(self, prefixes: npt.NDArray[np.uint16], source: ByteSource) -> Packed:
+    def _refined(self, prefixes: npt.NDArray[np.uint16], source: ByteSource) -> ByteArray:
         digits = np.frombuffer(source.bytes(8 * len(prefixes)), dtype="<u8")
         full = prefixes.astype(np.uint64) << np.uint64(48) | digits >> np.uint64(16)
         above = np.searchsorted(self._words, full, side="right")
@@ -91,7 +89,7 @@ def pattern_table(threshold: int) -> PatternTable:
 
 def bernoulli_rows(
     threshold: int, rows: int, bits: int, source: ByteSource | None = None
-) -> Packed:
+) -> ByteArray:
     """Rows of independent bits, each with chance exactly threshold/2^64; spare bits are zero."""
     width = -(-bits // 8)
     flat = pattern_table(threshold).draw(rows * width, source or SystemSource())
@@ -102,13 +100,13 @@ def bernoulli_rows(
     return packed
 
 
-def get_bits(packed: Packed, columns: IntArray) -> npt.NDArray[np.bool_]:
+def get_bits(packed: ByteArray, columns: IntArray) -> BoolArray:
     """One bit of every row."""
     held = packed[np.arange(len(packed)), columns >> 3]
     return np.asarray(held >> (7 - (columns & 7)).astype(np.uint8) & 1, dtype=bool)
 
 
-def set_bits(packed: Packed, columns: IntArray, values: npt.NDArray[np.bool_]) -> None:
+def set_bits(packed: ByteArray, columns: IntArray, values: BoolArray) -> None:
     """Set one bit of every row, in place."""
     rows, at = np.arange(len(packed)), columns >> 3
     mask = _MASKS[columns & 7]
@@ -116,7 +114,7 @@ def set_bits(packed: Packed, columns: IntArray, values: npt.NDArray[np.bool_]) -
     packed[rows, at] = np.where(values, held | mask, held & ~mask)
 
 
-def uniform_sets(cells: int, sizes: IntArray, source: ByteSource | None = None) -> Packed:
+def uniform_sets(cells: int, sizes: IntArray, source: ByteSource | None = None) -> ByteArray:
     """One independent uniform set out of `cells` per size, packed, in rows of 2^k bytes.
 
     Independent bits of one chance make a set that is uniform given its size; removing uniform
@@ -151,7 +149,7 @@ def _aim(share: float, cells: int) -> float:
     return float(min(max(aimed, 1 / (4 * cells)), 1 - 1 / (4 * cells)))
 
 
-def _remove_uniform(packed: Packed, times: IntArray, source: ByteSource) -> None:
+def _remove_uniform(packed: ByteArray, times: IntArray, source: ByteSource) -> None:
     """In every row, remove so many uniform members, in place.
 
     Places in the row are drawn one after the other; those that hold no member count as misses.

@@ -11,8 +11,8 @@ from itertools import combinations, islice
 from math import comb
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import TooLarge
 from noisewright.local.randomizer.batch import difference, hashed, seen
 from noisewright.local.randomizer.laws import (
@@ -29,7 +29,6 @@ from noisewright.local.randomizer.laws import (
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
 from noisewright.local.randomizer.whole_numbers import UNIT, WORD, numbers
-from noisewright.workload.base import FloatArray
 
 _LISTED = 2**16
 _LARGEST_BLOCK = 2**26
@@ -95,7 +94,7 @@ def _(law: Favour, start: int, stop: int) -> FloatArray:
     return np.where(owned(law.owner, start, stop), p / own, (1 - p) / (every - own))
 
 
-def owned(owner: Owner, start: int, stop: int) -> npt.NDArray[np.bool_]:
+def owned(owner: Owner, start: int, stop: int) -> BoolArray:
     """Which cells own the outcomes from `start` to `stop`."""
     outcomes, cells = np.arange(start, stop)[:, None], np.arange(owner.cells)[None, :]
     if isinstance(owner, Same):

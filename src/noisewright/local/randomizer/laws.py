@@ -13,9 +13,9 @@ from math import gcd
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
+from noisewright.arrays import BoolArray, IntArray
 from noisewright.local.randomizer.whole_numbers import (
     EXACT,
     UNIT,
@@ -99,7 +99,7 @@ class Translate(Part, tag_field="by", tag="translate", frozen=True):
         return self.cells
 
     @cached_property
-    def places(self) -> npt.NDArray[np.bool_]:
+    def places(self) -> BoolArray:
         """The pattern, cell by cell."""
         bits = np.frombuffer(self.pattern, dtype=np.uint8)
         return np.unpackbits(bits, count=self.cells).astype(bool)
@@ -126,7 +126,7 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
         require(0 < self.own < self.outcomes, "rows", self.own, "must have ones and zeros")
 
     @classmethod
-    def of(cls, owned: npt.NDArray[np.bool_]) -> Rows:
+    def of(cls, owned: BoolArray) -> Rows:
         """Which outcomes each cell owns, one row a cell."""
         cells, outcomes = owned.shape
         return cls(cells=cells, outcomes=outcomes, rows=np.packbits(owned, axis=1).tobytes())
@@ -146,7 +146,7 @@ class Rows(Part, tag_field="by", tag="rows", frozen=True):
         return bit_count(self.row(0))
 
     @cached_property
-    def owned(self) -> npt.NDArray[np.bool_]:
+    def owned(self) -> BoolArray:
         """Which outcomes each cell owns, one row a cell."""
         rows = np.frombuffer(self.rows, dtype=np.uint8).reshape(self.cells, self.length)
         return np.unpackbits(rows, axis=1, count=self.outcomes).astype(bool)
@@ -195,7 +195,7 @@ class Weigh(Node, tag="weigh", frozen=True):
         require(bool(sums.all()), "rows", len(self.rows), "must sum to 2^62 in every column")
 
     @classmethod
-    def of(cls, weights: npt.NDArray[np.int64]) -> Weigh:
+    def of(cls, weights: IntArray) -> Weigh:
         """A matrix by rows, those of two values only as bits."""
         rows: list[TwoValued | tuple[str, ...]] = []
         lowest, highest = weights.min(axis=1), weights.max(axis=1)
@@ -221,7 +221,7 @@ class Weigh(Node, tag="weigh", frozen=True):
         return tuple(numbers(_written(row)) for row in self.rows)
 
     @cached_property
-    def matrix(self) -> npt.NDArray[np.int64]:
+    def matrix(self) -> IntArray:
         """All entries."""
         return np.stack([_entries(row, self.cells) for row in self.rows])
 
@@ -241,7 +241,7 @@ def _written(row: TwoValued | tuple[str, ...]) -> tuple[str, ...]:
     return (row.low, row.high) if isinstance(row, TwoValued) else row
 
 
-def _entries(row: TwoValued | tuple[str, ...], cells: int) -> npt.NDArray[np.int64]:
+def _entries(row: TwoValued | tuple[str, ...], cells: int) -> IntArray:
     """A row as an array; what exceeds 2^62 is refused before it could wrap."""
     values = numbers(_written(row))
     require(max(values) <= UNIT, "rows", None, "must be in 1..2^62")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from msgspec import Meta
 
+from noisewright.arrays import Array, IntArray
 from noisewright.container import Header, decode, encode, write
 from noisewright.display import Shown
 from noisewright.errors import FileFormatError, InvalidParameter
@@ -20,9 +21,7 @@ from noisewright.local.reading import stored
 from noisewright.local.reports.exchange import as_arrow, report_batches, rows_of_length
 from noisewright.local.reports.format import HEADER, VERSION, ReportFormat
 from noisewright.local.reports.tallies import exact_sum
-from noisewright.local.strategy import IntArray
 from noisewright.privacy.noise.source import ByteSource, uniform_integers
-from noisewright.workload.base import Array
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.arrays import ByteArray
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.files import is_parquet, table_writer
-from noisewright.local.reports.format import Bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,7 +159,7 @@ def _decoded(text: str | None, length: int) -> bytes | None:
     return report if len(report) == length else None
 
 
-def rows_of_length(array: pa.Array, length: int) -> Bytes:
+def rows_of_length(array: pa.Array, length: int) -> ByteArray:
     """The entries of exactly `length` bytes, one row each."""
     import pyarrow.compute as pc
 
@@ -174,7 +174,7 @@ def rows_of_length(array: pa.Array, length: int) -> Bytes:
     return data[first : first + len(array) * length].reshape(len(array), length)
 
 
-def as_arrow(rows: Bytes) -> pa.Array:
+def as_arrow(rows: ByteArray) -> pa.Array:
     """Rows of bytes as an Arrow column, without a loop over them."""
     import pyarrow as pa
 
@@ -184,7 +184,7 @@ def as_arrow(rows: Bytes) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
 
 
-def write_reports(path: str | Path, batches: Iterable[Bytes]) -> int:
+def write_reports(path: str | Path, batches: Iterable[ByteArray]) -> int:
     """Write rows of bytes to Parquet, or in hexadecimal to CSV; returns how many there were."""
     import pyarrow as pa
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from noisewright.arrays import Array, ByteArray
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter
@@ -25,9 +26,6 @@ from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import ReportLayout, Specification, decode, encode
 from noisewright.local.reports.tallies import Tally
 from noisewright.local.strategy import Strategy
-from noisewright.workload.base import Array
-
-Bytes = npt.NDArray[np.uint8]
 
 VERSION = 0xD1
 """First byte of every report: the high half marks a report, the low half is the version."""
@@ -95,7 +93,7 @@ class ReportFormat:
     def _dtype(self) -> np.dtype[np.generic]:
         return np.dtype(self.layout.dtype).newbyteorder("<")
 
-    def encode(self, reports: Array) -> Bytes:
+    def encode(self, reports: Array) -> ByteArray:
         """One row of bytes per report."""
         layout = self.layout
         rows = np.empty((len(reports), self.length), dtype=np.uint8)
@@ -104,7 +102,7 @@ class ReportFormat:
         rows[:, HEADER:] = numbers.reshape(len(reports), layout.width).view(np.uint8)
         return rows
 
-    def decode(self, rows: Bytes) -> Array:
+    def decode(self, rows: ByteArray) -> Array:
         """The strategy's numbers in rows whose headers are right; their range is not checked."""
         layout = self.layout
         numbers = np.ascontiguousarray(rows[:, HEADER:]).view(self._dtype)
@@ -130,7 +128,7 @@ class Client(Shown):
         cell = int(self._cell(value)[0])
         return self.format.header + interpret(self.format.specification, cell)
 
-    def randomize_many(self, values: npt.ArrayLike) -> Bytes:
+    def randomize_many(self, values: npt.ArrayLike) -> ByteArray:
         """One row of bytes per cell number."""
         return self.format.encode(self.format.strategy.randomize(values))
 

@@ -10,16 +10,14 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
-from noisewright.local.randomizer.batch import IntArray
 from noisewright.local.randomizer.laws import Flip, Grid, Subset
 from noisewright.local.randomizer.routers import Draw, Project, View
 from noisewright.local.randomizer.specification import Specification
 from noisewright.local.randomizer.whole_numbers import WORD
 from noisewright.privacy.noise.law import NoiseLaw
-from noisewright.workload.base import Array, FloatArray
 
 FARTHEST = 2**50
 """Beyond this a coordinate cannot be an honest report."""
@@ -36,10 +34,10 @@ class Tally(ABC):
     """Length of the statistics."""
 
     @abstractmethod
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+    def valid(self, reports: Array) -> BoolArray:
         """Which reports a client could have produced."""
 
-    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
+    def plausible(self, reports: Array, deviations: float) -> BoolArray:
         """Which valid reports an honest client would send, to that many standard deviations.
 
         A single report can do only bounded harm where reports are few; bits and vectors override.
@@ -81,7 +79,7 @@ class NumberTally(Tally):
         gaps = _gaps(specification, len(specification.nodes) - 1)
         self._gaps = np.array(gaps, dtype=np.int64).reshape(-1, 2)
 
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+    def valid(self, reports: Array) -> BoolArray:
         result = np.asarray((reports >= 0) & (reports < self.counters))
         if len(self._gaps):
             before = np.searchsorted(self._gaps[:, 0], reports, side="right") - 1
@@ -133,7 +131,7 @@ class SubsetTally(Tally):
         other = (p * (d - 1) + (1 - p) * d) / (n - 1)
         return np.full(n, min(p, other)), np.full(n, max(p, other))
 
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+    def valid(self, reports: Array) -> BoolArray:
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         return np.asarray(_within(reports, self.counters) & (held == self.size))
 
@@ -170,10 +168,10 @@ class FlipTally(Tally):
         exact = _UNIT * usual / (n * low + np.arange(n + 1) * (high - low))
         return np.asarray(np.rint(np.clip(exact, 1, _UNIT**2)), dtype=np.int64)
 
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+    def valid(self, reports: Array) -> BoolArray:
         return _within(reports, self.counters)
 
-    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
+    def plausible(self, reports: Array, deviations: float) -> BoolArray:
         """Sets of about the usual size: a set of all cells would vote for everything."""
         held = np.bitwise_count(reports).sum(axis=1, dtype=np.int64)
         return np.isin(held, self.usual_sizes(deviations))
@@ -215,11 +213,11 @@ class VectorTally(Tally):
     def __init__(self, law: Grid) -> None:
         self.counters, self._law = law.coordinates, law
 
-    def valid(self, reports: Array) -> npt.NDArray[np.bool_]:
+    def valid(self, reports: Array) -> BoolArray:
         """Vectors as far out as noise can reach; −2^63 is its own magnitude."""
         return np.asarray(((reports < FARTHEST) & (reports > -FARTHEST)).all(axis=1))
 
-    def plausible(self, reports: Array, deviations: float) -> npt.NDArray[np.bool_]:
+    def plausible(self, reports: Array, deviations: float) -> BoolArray:
         """Vectors whose every coordinate lies near some cell's."""
         low, high = self.reach(deviations)
         return np.asarray(((reports >= low) & (reports <= high)).all(axis=1))
@@ -242,7 +240,7 @@ class VectorTally(Tally):
         return max(int(tally.max(initial=0)), -int(tally.min(initial=0))) <= people * FARTHEST
 
 
-def _within(reports: Array, cells: int) -> npt.NDArray[np.bool_]:
+def _within(reports: Array, cells: int) -> BoolArray:
     """Sets without bits beyond the last cell."""
     return np.asarray((reports[:, -1] & ((1 << (-cells % 8)) - 1)) == 0)
 

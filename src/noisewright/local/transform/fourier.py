@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import REACH_TOLERANCE, DenseInformation, Information
@@ -34,7 +35,6 @@ from noisewright.local.strategy import (
     LARGEST_VECTOR,
     Arrays,
     IndexStrategy,
-    IntArray,
     Settings,
     check_dense,
     out_of_reach,
@@ -45,7 +45,7 @@ from noisewright.local.transform.walsh import (
     padded_size,
     walsh_energies,
 )
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, MarginalGram
 from noisewright.workload.linear.tensor import walsh_hadamard
 

@@ -14,22 +14,15 @@ from functools import cached_property
 from math import ceil, exp, inf, log2
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.fixedpoint import WORD
 from noisewright.local.histogram.centred import FavouringStrategy, PlainStrategy
 from noisewright.local.mechanism import LocalMechanism, LocalProblem, slow_matrices
 from noisewright.local.randomizer.laws import Favour, Parity
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.strategy import (
-    DENSE_SIZE,
-    Arrays,
-    IndexStrategy,
-    IntArray,
-    Settings,
-)
-from noisewright.workload.base import FloatArray
+from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings
 from noisewright.workload.linear.tensor import walsh_hadamard
 
 _PATIENCE = 2
@@ -134,7 +127,7 @@ class HadamardResponse(FavouringStrategy, PlainStrategy, IndexStrategy):
         return self.forward(self.prior)
 
     @cached_property
-    def _owned(self) -> npt.NDArray[np.bool_]:
+    def _owned(self) -> BoolArray:
         """Outputs of the blocks in use that some cell has inside.
 
         The others get nothing by transforms but rounding, and it would be divided by their small

@@ -12,9 +12,9 @@ from functools import singledispatch
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.transform.translations import Translations, is_power_of_two
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,

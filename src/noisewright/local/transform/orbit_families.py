@@ -8,11 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.fixedpoint import WORD, exponential, odds_threshold
-from noisewright.local.strategy import BoolArray, IntArray
 from noisewright.local.transform.translations import Translations
-from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

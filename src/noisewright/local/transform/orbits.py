@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 
+from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.information import Information
 from noisewright.local.composed.table_strategy import drawn_tables
@@ -26,15 +27,7 @@ from noisewright.local.randomizer.routers import Axes
 from noisewright.local.randomizer.specification import Nodes, Place
 from noisewright.local.randomizer.whole_numbers import WORD
 from noisewright.local.reading import check_axes, check_sizes
-from noisewright.local.strategy import (
-    DENSE_SIZE,
-    Arrays,
-    BoolArray,
-    IndexStrategy,
-    IntArray,
-    Settings,
-    check_dense,
-)
+from noisewright.local.strategy import DENSE_SIZE, Arrays, IndexStrategy, Settings, check_dense
 from noisewright.local.transform.invariants import decompose, ramp_vector
 from noisewright.local.transform.orbit_families import (
     Family,
@@ -42,7 +35,7 @@ from noisewright.local.transform.orbit_families import (
     family_moment,
 )
 from noisewright.local.transform.translations import Translations
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram
 
 _BLOCK_ENTRIES = 2**22

@@ -11,9 +11,9 @@ from math import prod
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.errors import TooLarge
 from noisewright.local.strategy import DENSE_SIZE
-from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.linear.gram import (
     Gram,
     IdentityGram,

@@ -11,15 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.local.strategy import IntArray
-from noisewright.workload.base import FloatArray
-
-Spectrum = npt.NDArray[Any]
+from noisewright.arrays import Array, FloatArray, IntArray
 
 _BITS = 5
 _UNTHREADED = 2**18  # multiplications up to which a matrix product stays on one thread
@@ -62,7 +57,7 @@ class Translations:
             last[-1] = 1.0
         return np.broadcast_to(last, self.shape).reshape(-1).copy()
 
-    def forward(self, x: FloatArray) -> Spectrum:
+    def forward(self, x: FloatArray) -> Array:
         """Coefficients of the rows of `x` at the kept characters, in the precision of `x`."""
         if self.binary:
             return _walsh(x)
@@ -71,7 +66,7 @@ class Translations:
         axes = tuple(range(1, len(self.sizes) + 1))
         return np.asarray(fft.rfftn(x.reshape(-1, *self.sizes), axes=axes).reshape(len(x), -1))
 
-    def backward(self, spectrum: Spectrum) -> FloatArray:
+    def backward(self, spectrum: Array) -> FloatArray:
         """The rows with these coefficients: the inverse of `forward`."""
         if self.binary:
             return np.asarray(_walsh(spectrum) / self.cells)
@@ -111,7 +106,7 @@ class Translations:
         return np.asarray(np.ravel_multi_index(moved, self.sizes), dtype=np.int64)
 
 
-def squared_modulus(spectrum: Spectrum) -> FloatArray:
+def squared_modulus(spectrum: Array) -> FloatArray:
     """|z|² of real or complex coefficients."""
     return np.asarray(
         spectrum.real**2 + spectrum.imag**2 if spectrum.dtype.kind == "c" else spectrum**2

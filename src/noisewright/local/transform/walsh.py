@@ -6,11 +6,11 @@ from functools import singledispatch
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.local.transform.invariants import decompose
 from noisewright.local.transform.translations import Translations, is_power_of_two
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import (
     Gram,
     KronGram,

@@ -15,8 +15,8 @@ from math import exp
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.fixedpoint import (
@@ -32,12 +32,11 @@ from noisewright.local.strategy import (
     LARGEST_VECTOR,
     Arrays,
     IndexStrategy,
-    IntArray,
     Settings,
     check_dense,
 )
 from noisewright.local.vector.held_columns import factor_columns, whole_columns
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 
 Randomizer = Literal["one-bit", "privunit"]
 
@@ -52,7 +51,7 @@ _TRANSLATED = 8
 class Codebook(FavouringStrategy, IndexStrategy):
     """Report an outcome, likelier one of your own: one row of `owned` for every type."""
 
-    owned: npt.NDArray[np.bool_]
+    owned: BoolArray
     epsilon: float
 
     kind = "codebook"
@@ -104,7 +103,7 @@ class Codebook(FavouringStrategy, IndexStrategy):
         return cls(owner.owned, settings["epsilon"])
 
 
-def _largest(products: FloatArray, count: int) -> npt.NDArray[np.bool_]:
+def _largest(products: FloatArray, count: int) -> BoolArray:
     """The largest entries of every row, of equal ones the first: no row is sorted for it."""
     last = products.shape[1] - count
     least = np.partition(products, last, axis=1)[:, last : last + 1]
@@ -195,7 +194,7 @@ class _Projections:
     sizes: tuple[int, ...]
     fields: FloatArray
 
-    def strategy(self, patterns: npt.NDArray[np.bool_], epsilon: float) -> IndexStrategy:
+    def strategy(self, patterns: BoolArray, epsilon: float) -> IndexStrategy:
         """Report a direction and a translation, likelier one that points towards the vector."""
         from noisewright.local.transform.orbits import OrbitStrategy
 

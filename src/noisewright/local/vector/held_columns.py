@@ -11,11 +11,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.local.strategy import DENSE_SIZE, IntArray
+from noisewright.local.strategy import DENSE_SIZE
 from noisewright.norm.factorize import factorize
 from noisewright.privacy.exact.rounding import float_above, root_above
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 
 RESOLUTION = 2**28
 """Grid steps to the largest distance between columns: what rounding leaves out of reach of the

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.information import DenseInformation, Information
@@ -20,20 +21,14 @@ from noisewright.local.fixedpoint import check_epsilon
 from noisewright.local.mechanism import LocalMechanism, LocalProblem
 from noisewright.local.randomizer.laws import Grid
 from noisewright.local.randomizer.specification import Nodes, Place
-from noisewright.local.strategy import (
-    Arrays,
-    IntArray,
-    Settings,
-    Strategy,
-    check_dense,
-)
+from noisewright.local.strategy import Arrays, Settings, Strategy, check_dense
 from noisewright.local.vector.held_columns import factor_columns, largest_distance, whole_columns
 from noisewright.norm.l1.signed_identity import signed_identity
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.noise.law import LawName, NoiseLaw
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Identity
 from noisewright.workload.linear.gram import Gram
 

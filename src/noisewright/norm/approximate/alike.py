@@ -14,13 +14,13 @@ from math import comb
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IndexArray
 from noisewright.norm.approximate.box import Box, Pair
 from noisewright.norm.approximate.marginal_norm import marginal_orbits
 from noisewright.norm.approximate.orbit_program import Orbit, OrbitSolution, solve_orbits
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Parity, Ranges
 from noisewright.workload.kinds.marginals import AllMarginals, Marginals
-from noisewright.workload.linear.maps import IndexArray
 
 MOST_ENTRIES = 2**23
 """Of matrices that are written out."""

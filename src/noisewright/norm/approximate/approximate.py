@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.norm.approximate.alike import MOST_ENTRIES, alike_pair
 from noisewright.norm.approximate.box import Box, BoxWitness, Pair
@@ -26,7 +27,7 @@ from noisewright.norm.approximate.boxes import (
 from noisewright.norm.factorize import Factorization, factorize
 from noisewright.norm.kernel.certificate import row_middles, witness_bound
 from noisewright.solution import SLACK, Solution
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import Queries
 from noisewright.workload.forms.text import workload as as_workload
 from noisewright.workload.structure import check_magnitudes

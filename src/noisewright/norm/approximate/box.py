@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.norm.kernel.certificate import box_bound
 from noisewright.norm.kernel.solver import Weights
 from noisewright.solution import BoundClass, Certificate
-from noisewright.workload.base import FloatArray
 
 DUST = 1e-8
 
@@ -143,7 +143,7 @@ class Pair:
     """Dual weights from which the exact factorization of the approximation starts."""
 
 
-def _zero_sums(witness: FloatArray, free: npt.NDArray[np.bool_]) -> FloatArray:
+def _zero_sums(witness: FloatArray, free: BoolArray) -> FloatArray:
     """The nearest matrix on a grid of 2^-40 of its largest entry whose rows sum to zero exactly.
 
     Only `free` entries, of either sign, are changed; rows without any are zero.

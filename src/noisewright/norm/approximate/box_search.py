@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.norm.approximate.box import Box, BoxWitness, Pair
 from noisewright.norm.kernel.problems import DenseProblem
 from noisewright.norm.kernel.solver import solve
-from noisewright.workload.base import FloatArray
 
 PENALTY = 4.5  # over (rows + columns)^1.5·γ2(W): measured best from 16 to 256 cells
 RELAXATION = 1.7

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, InvalidParameter, TooLarge
 from noisewright.norm.approximate.box import Box, BoxWitness, Pair
 from noisewright.norm.approximate.box_search import BoxSearch
 from noisewright.norm.approximate.tall_search import TallSearch
 from noisewright.norm.factorize import Factorization, factorize
 from noisewright.solution import SLACK, Solution, Status, quotient
-from noisewright.workload.base import FloatArray
 
 TOLERANCE = 1e-4
 LARGEST = 3072  # rows plus columns: an eigenproblem of that size per step

@@ -19,11 +19,11 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction, InvalidParameter
 from noisewright.norm.approximate.boxes import ended
 from noisewright.norm.approximate.orbit_program import Orbit, orbit_bound, solve_orbits
 from noisewright.solution import SLACK, BoundClass, Certificate, Solution
-from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -21,11 +21,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import NoisewrightError
 from noisewright.norm.kernel.certificate import inward
-from noisewright.workload.base import FloatArray
 
 _ROUNDS = 80
 _STEEPEST = 1e3  # steeper lines have coefficients that no linear program bears
@@ -48,7 +47,7 @@ class Orbit:
     kernel: FloatArray
     exact: FloatArray
     scales: FloatArray
-    levels: npt.NDArray[np.int64]
+    levels: IntArray
 
     @cached_property
     def target(self) -> FloatArray:
@@ -56,7 +55,7 @@ class Orbit:
         return np.asarray(self.kernel @ self.exact)
 
     @cached_property
-    def costly(self) -> npt.NDArray[np.int64]:
+    def costly(self) -> IntArray:
         """The functions that cost something."""
         return np.flatnonzero(self.scales > 0)
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.norm.approximate.box import Box, BoxWitness, Pair
 from noisewright.norm.kernel.problems import DenseProblem
 from noisewright.norm.kernel.solver import Weights, solve
-from noisewright.workload.base import FloatArray
 
 _INNER = 3  # steps of the programs of rows at one G
 _POWER = 2.0  # of costs by which weights move

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IndexArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.norm.exact.symmetric import solve_spectrum
 from noisewright.norm.kernel.certificate import inward, outward
@@ -27,9 +28,8 @@ from noisewright.norm.kernel.factorization import (
 )
 from noisewright.norm.kernel.problems import DenseProblem
 from noisewright.norm.kernel.solver import Weights, dual_exponent, error_norm, mean_factor
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.atoms import Explicit
-from noisewright.workload.linear.maps import Adjoint, BlockDiagonal, Folded, IndexArray, characters
+from noisewright.workload.linear.maps import Adjoint, BlockDiagonal, Folded, characters
 
 LARGEST_SIDE = 8192
 _LOST = 1e-6

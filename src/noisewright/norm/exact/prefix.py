@@ -21,12 +21,12 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.norm.kernel.certificate import inward, outward
 from noisewright.solution import BoundClass, Certificate, Solution
-from noisewright.workload.base import FloatArray, check_size
+from noisewright.workload.base import check_size
 from noisewright.workload.linear.tensor import mean_error
 
 Kind = Literal["column-normalised", "square-root", "banded"]
@@ -75,7 +75,7 @@ class StreamFactorization:
         lags = self.steps - 1 - np.arange(start, min(stop, self.steps))
         return self._length_after(lags)
 
-    def _length_after(self, lags: npt.NDArray[np.int64]) -> FloatArray:
+    def _length_after(self, lags: IntArray) -> FloatArray:
         """‖(c_0, …, c_lags)‖, from the closed form of geometric sums."""
         if self.kind == "banded":
             squares = np.cumsum(self.band**2)

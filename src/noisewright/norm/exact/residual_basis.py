@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.norm.kernel.certificate import nuclear_of_marginals, outward
 from noisewright.norm.kernel.solver import Spectrum, Weights, dual_exponent, mean_factor, solve
 from noisewright.solution import BoundClass, Certificate, Solution, Status
-from noisewright.workload.base import FloatArray, check_neighbours
+from noisewright.workload.base import check_neighbours
 from noisewright.workload.linear.interactions import subsets_of
 from noisewright.workload.linear.tensor import mean_error
 

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
 from noisewright.norm.exact.residual_basis import ResidualSolution, residual_plan
 from noisewright.norm.kernel.certificate import EPSILON, inward, outward
@@ -22,7 +23,7 @@ from noisewright.norm.kernel.factorization import (
     uniform_weights,
 )
 from noisewright.norm.kernel.solver import mean_factor
-from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+from noisewright.workload.base import DENSE_LIMIT, Workload
 from noisewright.workload.kinds.atoms import Identity
 from noisewright.workload.kinds.marginals import Table
 from noisewright.workload.linear.maps import (

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IndexArray
 from noisewright.norm.kernel.factorization import Part, Settings, dense_weights, solve_numerically
 from noisewright.norm.kernel.problems import WELL_CONDITIONED, GramProblem, RowwiseProblem
 from noisewright.norm.kernel.solver import Weights
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.atoms import Explicit
-from noisewright.workload.linear.maps import Adjoint, Folded, IndexArray
+from noisewright.workload.linear.maps import Adjoint, Folded
 
 _FEWEST_ENTRIES = 2**21  # smaller matrices are solved in full within a second
 _MOST_CELLS = 4096

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.norm.kernel.problems import Factors, column_side_factors, unit_factors
 from noisewright.norm.kernel.solver import Spectrum, Weights
-from noisewright.workload.base import FloatArray
 
 _SMALL = 96  # cells up to which eigenvectors are quicker
 _SPACING = 0.4  # of the nodes in ln t: the trapezoidal rule errs by e^(−π²/0.4) = 2e-11

@@ -13,8 +13,9 @@ from math import fsum, prod, sqrt
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import Contradiction
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
 
 EPSILON = float(np.finfo(np.float64).eps)

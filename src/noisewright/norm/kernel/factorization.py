@@ -8,6 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.norm.kernel import certificate
 from noisewright.norm.kernel.certificate import outward
 from noisewright.norm.kernel.problems import Factors
@@ -20,7 +21,7 @@ from noisewright.norm.kernel.solver import (
     solve,
 )
 from noisewright.solution import BoundClass, Certificate, Solution, Status
-from noisewright.workload.base import DENSE_LIMIT, FloatArray, Workload
+from noisewright.workload.base import DENSE_LIMIT, Workload
 from noisewright.workload.kinds.algebra import Stack, Weighted
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.kinds.marginals import OnAttributes

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IndexArray
 from noisewright.norm.kernel.certificate import EPSILON
 from noisewright.norm.kernel.solver import Spectrum, Weights
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Ranges
 
 
@@ -233,7 +233,7 @@ class RowwiseProblem:
         return Spectrum(float(s.sum()), rows, columns)
 
     @cached_property
-    def _mirror(self) -> npt.NDArray[np.intp] | None:
+    def _mirror(self) -> IndexArray | None:
         """Where each interval goes when the domain is reversed: keeps weights exactly symmetric."""
         if not isinstance(self.workload, Ranges):
             return None

@@ -17,8 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.solution import Status
-from noisewright.workload.linear.tensor import FloatArray
 
 Progress = Callable[[float], None]
 

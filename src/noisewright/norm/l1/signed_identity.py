@@ -15,6 +15,7 @@ from itertools import islice
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.norm.l1.weighted_identity import (
     FEW_CELLS,
     TotalVariance,
@@ -22,7 +23,6 @@ from noisewright.norm.l1.weighted_identity import (
     race,
     usual_starts,
 )
-from noisewright.workload.base import Array, FloatArray
 from noisewright.workload.linear.gram import DenseGram, Gram
 
 _RANDOM_ROWS = (1, 2, 3, 4, 6, 8)

@@ -15,12 +15,9 @@ from itertools import chain, pairwise
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.workload.linear.gram import DenseGram, Gram
-
-Integers = npt.NDArray[np.int64]
 
 _HEAVIEST = 1000.0  # times the weight of a cell: keeps (AᵀA)⁻¹ well conditioned
 _FIRST_STEPS = 50
@@ -89,7 +86,7 @@ class WeightedIdentity:
         """A."""
         return np.concatenate([np.eye(self.rows.shape[1]), self.rows]) / self._norms
 
-    def integers(self, bits: int) -> Integers:
+    def integers(self, bits: int) -> IntArray:
         """A on an integer grid, its largest entry about 2^bits; no cell's own row is lost."""
         count = self.rows.shape[1]
         if not len(self.rows):
@@ -143,9 +140,7 @@ class TotalVariance:
             flat, taken = self._round(flat, free, min(steps, _ROUND))
             steps -= max(taken, 1)
 
-    def _round(
-        self, flat: FloatArray, free: npt.NDArray[np.bool_], steps: int
-    ) -> tuple[FloatArray, int]:
+    def _round(self, flat: FloatArray, free: BoolArray, steps: int) -> tuple[FloatArray, int]:
         """Steps over the free entries; all others stay zero."""
         from scipy.optimize import Bounds, minimize
 

@@ -14,12 +14,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.domain import Domain
 from noisewright.estimate.fits.nonnegative import LARGEST_HISTOGRAM
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.algebra import Kron, Weighted, stack
 from noisewright.workload.kinds.atoms import Identity, Total
 from noisewright.workload.kinds.marginals import OnAttributes, Table
@@ -29,7 +28,6 @@ from noisewright.workload.structure import Term
 if TYPE_CHECKING:
     from noisewright.planning.central.plan import CentralPlan
 
-Mask = npt.NDArray[np.bool_]
 
 _MOST_DENSE = 2**24  # entries of a question that is written out
 _MOST_ENTRIES = 2**24  # of all questions, spread over cells
@@ -42,7 +40,7 @@ class AskedCells:
     attributes: Table
     sizes: tuple[int, ...]
     terms: tuple[Term, ...]
-    possible: Mask | None = None
+    possible: BoolArray | None = None
     forbidden: tuple[Table, ...] = ()
     """The attributes of every declaration of impossible cells."""
     whole: Workload | None = None
@@ -85,7 +83,7 @@ class AskedCells:
         return np.repeat([t.weight for t in self.terms], [t.queries for t in self.terms])
 
     @property
-    def inside(self) -> npt.NDArray[np.int64]:
+    def inside(self) -> IntArray:
         """The numbers of the cells that can hold people."""
         every = np.arange(self.size)
         return every if self.possible is None else every[self.possible]
@@ -99,7 +97,7 @@ def asked_of(terms: Sequence[Term], sizes: Sequence[int]) -> AskedCells:
     return AskedCells(attributes, tuple(sizes[i] for i in attributes), own)
 
 
-def possible_cells(domain: Domain, attributes: Table) -> Mask:
+def possible_cells(domain: Domain, attributes: Table) -> BoolArray:
     """Cells of a table that can hold people, in some cell of the attributes it leaves out."""
     names = [domain.names[i] for i in attributes]
     named = {name for box in domain.boxes for name in box.names}
@@ -112,9 +110,7 @@ def possible_cells(domain: Domain, attributes: Table) -> Mask:
     return np.asarray(sum_out(table, sizes, kept).ravel() > 0)
 
 
-def spread_rows(
-    terms: Sequence[Term], sizes: Sequence[int], inside: npt.NDArray[np.int64]
-) -> Any | None:
+def spread_rows(terms: Sequence[Term], sizes: Sequence[int], inside: IntArray) -> Any | None:
     """The queries of terms, one per row, over cells of attributes; None if they are too many."""
     from scipy.sparse import csr_array, vstack
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge, meant
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.estimate.agreeing_tables import agreeing_tables
@@ -36,7 +37,6 @@ from noisewright.planning.plan import LEVEL
 from noisewright.planning.release import Release
 from noisewright.privacy.exact.rounding import number
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Column
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.geometry.projection.fitted import FittedMechanism
 from noisewright.display import Shown
 from noisewright.domain import Domain
@@ -32,7 +32,6 @@ from noisewright.planning.after.postprocess import (
     fitted_histogram,
 )
 from noisewright.planning.after.whole_answers import Kept, whole_histogram
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import sum_out
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from noisewright.planning.central.plan import CentralPlan
     from noisewright.planning.release import Release
 
-Integers = npt.NDArray[np.int64]
 
 MATCHED = 0.01
 """The share of rows that may lie elsewhere in a table that matches."""
@@ -54,7 +52,7 @@ _MOST_ROWS = 10**8
 class Synthetic(Shown):
     """Rows, and what they can be trusted for."""
 
-    places: Integers
+    places: IntArray
     domain: Domain
     distances: Mapping[str, float]
     """Of every table asked, the share of rows that would have to move for it to be as released."""
@@ -82,7 +80,7 @@ class Synthetic(Shown):
         return text
 
     @property
-    def cells(self) -> Integers:
+    def cells(self) -> IntArray:
         """The cell of every row, where cells can be numbered."""
         return np.asarray(np.ravel_multi_index(tuple(self.places.T), self.domain.shape))
 
@@ -141,10 +139,10 @@ def _scaled(histogram: FloatArray, asked: AskedCells, count: int) -> FloatArray:
 def _completed(
     domain: Domain,
     asked: AskedCells,
-    whole: Integers,
+    whole: IntArray,
     own: FloatArray | None,
     rng: np.random.Generator,
-) -> Integers:
+) -> IntArray:
     """Rows of all attributes: what was not asked is drawn by `own`, or evenly."""
     if domain.size > LARGEST_HISTOGRAM:
         rows = rng.permutation(np.repeat(np.arange(asked.size), whole))
@@ -163,7 +161,7 @@ def _completed(
 
 
 def _distances(
-    plan: CentralPlan, asked: AskedCells, expected: FloatArray, whole: Integers
+    plan: CentralPlan, asked: AskedCells, expected: FloatArray, whole: IntArray
 ) -> dict[str, float]:
     """The share of rows that would have to move for every table, or at least so many."""
     people = max(1, int(whole.sum()))

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.estimate.whole.exchanges import evenly_rounded, exchanged
-from noisewright.estimate.whole.rounding import Integers, Sums, on_grid
+from noisewright.estimate.whole.rounding import Sums, on_grid
 from noisewright.estimate.whole.tables import flow_rounding, whole_near
 from noisewright.planning.after.asked_cells import AskedCells, spread_rows
-from noisewright.workload.base import FloatArray
 from noisewright.workload.cliques import CliqueTree, clique_tree
 from noisewright.workload.linear.interactions import Table
 from noisewright.workload.linear.tensor import sum_out
@@ -49,7 +49,7 @@ def whole_answers(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Float
     return np.asarray(asked.workload.matvec(whole), dtype=np.float64)
 
 
-def whole_histogram(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Integers:
+def whole_histogram(asked: AskedCells, histogram: FloatArray, kept: Kept) -> IntArray:
     """Whole numbers of people in the cells asked, near a histogram of them."""
     inside, cells = asked.inside, on_grid(histogram)
     near = spread_rows(asked.terms, asked.sizes, inside)
@@ -60,7 +60,7 @@ def whole_histogram(asked: AskedCells, histogram: FloatArray, kept: Kept) -> Int
     return result
 
 
-def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> Integers:
+def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> IntArray:
     """Whole numbers where the questions over all cells are too many to be written out.
 
     In the order of cells every run of them is kept; in any order no pattern of theirs meets that of
@@ -68,7 +68,7 @@ def _beyond_writing(asked: AskedCells, cells: FloatArray, kept: Kept) -> Integer
     """
     exact = _sums(_nothing(len(asked.inside)), kept, asked)
     shuffled = np.random.default_rng(0).permutation(asked.inside)
-    starts: list[tuple[float, Integers, FloatArray]] = []
+    starts: list[tuple[float, IntArray, FloatArray]] = []
     for order in (asked.inside, shuffled):
         result = np.zeros(asked.size, dtype=np.int64)
         result[order] = evenly_rounded(cells[order], exact)
@@ -131,7 +131,7 @@ class _Groups:
     sizes: tuple[int, ...]
     tree: CliqueTree
     tables: tuple[FloatArray, ...]
-    filled: tuple[Integers, ...]
+    filled: tuple[IntArray, ...]
 
     @classmethod
     def of(cls, asked: AskedCells, tree: CliqueTree, cells: FloatArray) -> _Groups:
@@ -191,14 +191,14 @@ class _Groups:
             rows.append(csr_array((signs, index), shape=(size, int(starts[-1]))))
         return csr_array(vstack(rows, format="csr"))
 
-    def _places(self, number: int, shared: Table) -> Integers:
+    def _places(self, number: int, shared: Table) -> IntArray:
         """Where the cells of a group lie in a table of some of its attributes."""
         places = np.unravel_index(self.filled[number], self.shape(number))
         chosen = tuple(places[k] for k in self.within(number, shared))
         small = [self.sizes[i] for i in shared]
         return np.ravel_multi_index(chosen, small) if small else np.zeros_like(places[0])
 
-    def answers(self, terms: Sequence[Term], whole: Integers) -> FloatArray:
+    def answers(self, terms: Sequence[Term], whole: IntArray) -> FloatArray:
         """Answers from whole numbers in all groups."""
         parts = np.split(whole, np.cumsum([len(cells) for cells in self.filled])[:-1])
         pieces = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.geometry.projection.fitted import FittedMechanism
 from noisewright.central.mechanism import Measurement
 from noisewright.planning.after.postprocess import Steps, held, processed
@@ -15,7 +16,6 @@ from noisewright.planning.central.interval_widths import (
     statistic_widths,
     term_parts,
 )
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.spec import Questions
 from noisewright.workload.questions.statistics import Column, Widths
 

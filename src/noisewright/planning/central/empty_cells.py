@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.mechanism import Measurement, Mechanism
 from noisewright.domain import Domain
 from noisewright.domain.product import Box
 from noisewright.errors import DeclarationWarning, OutOfReach, TooLarge, shown
 from noisewright.estimate.accuracy import Conditioned
 from noisewright.workload import Explicit
-from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
 
 FALSE_ALARMS = 1e-6

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
+from noisewright.arrays import Array
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.combined import StoredCombined
@@ -28,7 +29,6 @@ from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import row_budget
 from noisewright.privacy.promise.contribution import Contribution
-from noisewright.workload.base import Array
 from noisewright.workload.forms.stored import decode_workload, encode_workload
 from noisewright.workload.questions.measures import CentredSum, Count
 from noisewright.workload.questions.spec import Questions

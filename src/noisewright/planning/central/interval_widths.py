@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import TooLarge
 from noisewright.estimate.accuracy import SIMULATED_ANSWERS, Accuracy
 from noisewright.estimate.intervals import (
@@ -28,7 +29,6 @@ from noisewright.estimate.intervals import (
     upper_rank,
 )
 from noisewright.planning.plan import LEVEL
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Noisy, Statistic, Widths, standardised
 from noisewright.workload.structure import Term
 

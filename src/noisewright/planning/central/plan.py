@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.blocks.mechanism import continuous_deviation
 from noisewright.central.geometry.projection.fitted import FittedMechanism
 from noisewright.central.groups import RowBounds
@@ -70,7 +71,6 @@ from noisewright.privacy.promise.spend import Spend
 from noisewright.solution import ClassBound
 from noisewright.stages import stage
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.tensor import mean_error
 from noisewright.workload.questions.measures import COUNT
 from noisewright.workload.questions.relative_weights import weighted_needs

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.mechanism import Table
 from noisewright.display import Shown
 from noisewright.domain import Numeric
 from noisewright.errors import InvalidParameter
 from noisewright.planning.counting import Counter, Data, is_histogram
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.measures import Count
 from noisewright.workload.questions.quantiles import quantiles
 from noisewright.workload.questions.spec import Questions

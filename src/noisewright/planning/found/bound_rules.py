@@ -10,7 +10,7 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray
 from noisewright.workload.questions.quantiles import monotone_counts
 
 _MAGNITUDES = 2.0 ** np.arange(-20, 53, 2)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.container import digest
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.unit import read_unit
@@ -25,14 +26,13 @@ from noisewright.errors import InvalidParameter
 from noisewright.planning.budgets.spending import Again, Cost, LedgerLike, LedgerNote, purse_of
 from noisewright.planning.central.choice.choose import plan_central
 from noisewright.planning.central.plan import CentralPlan
-from noisewright.planning.counting import Counter, Integers, Source
+from noisewright.planning.counting import Counter, Source
 from noisewright.planning.found import bound_rules
 from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import split
 from noisewright.privacy.promise.spend import Spend
 from noisewright.workload import Prefix
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.measures import COUNT
 from noisewright.workload.questions.quantiles import monotone_counts
 
@@ -194,7 +194,7 @@ class _Search:
             unit, releases = replace(unit, rows=rows), [*releases, release]
         return BoundsSearch(tuple(columns), tuple(releases), self.privacy, unit, note)
 
-    def histogram(self, source: Source, counter: Counter, name: str, edges: FloatArray) -> Integers:
+    def histogram(self, source: Source, counter: Counter, name: str, edges: FloatArray) -> IntArray:
         """Exact counts of people between edges, and last of those without a number."""
         attribute = Numeric(name, tuple(edges.tolist()), outside="clip", missing="other")
         unit = None if self.unit is None else replace(self.unit, rows=1)
@@ -204,7 +204,7 @@ class _Search:
 
 
 def _column(
-    name: str, plans: Sequence[CentralPlan], count: Callable[[FloatArray], Integers]
+    name: str, plans: Sequence[CentralPlan], count: Callable[[FloatArray], IntArray]
 ) -> tuple[FoundBounds, tuple[Release, ...]]:
     where = plans[0].release(count(bound_rules.MAGNITUDES))
     edges = bound_rules.zoomed(*bound_rules.magnitude(where.answers[:-1], _spread(where)[:-1]))
@@ -214,7 +214,7 @@ def _column(
     return _bounds(name, edges, far), (where, around, far)
 
 
-def _rows(held: Mapping[int, int]) -> Integers:
+def _rows(held: Mapping[int, int]) -> IntArray:
     """Exact counts of people by how many rows they have: everybody is in one cell."""
     cells = np.searchsorted(bound_rules.ROWS, list(held), side="left") - 1
     counts = np.zeros(len(bound_rules.ROWS) - 1, dtype=np.int64)

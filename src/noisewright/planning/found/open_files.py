@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Self
 
+from noisewright.arrays import Array
 from noisewright.planning.central.files import ReleaseFile
 from noisewright.planning.central.plan import CentralPlan
 from noisewright.planning.found.open_values import OpenPlan, OpenTables, plan_open
@@ -12,7 +13,6 @@ from noisewright.planning.found.values import ValuePlan, plan_values
 from noisewright.planning.kept import Arrays, Kept, Text
 from noisewright.planning.release import Release
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import Array
 
 
 class ValuesFile(Kept, frozen=True, tag="values-plan"):

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
+from noisewright.arrays import Array
 from noisewright.errors import FileFormatError
 from noisewright.local.bounds.proof import Proof
 from noisewright.planning.kept import Arrays, Kept, Number, Text, domain_beside, domain_of, inside
 from noisewright.planning.local.plan import LocalPlan
 from noisewright.planning.local.reading import Reading
 from noisewright.planning.release import Release
-from noisewright.workload.base import Array
 from noisewright.workload.forms.stored import decode_workload, encode_workload
 
 _STRATEGY = "strategy."  # names of arrays that belong to a local strategy

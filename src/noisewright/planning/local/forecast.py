@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.analysis.grams import table_gram
 from noisewright.local.analysis.shrinkage import Shrinkage, people_where_it_ends
 from noisewright.planning.plan import LEVEL, Forecast
-from noisewright.workload.base import FloatArray
 
 if TYPE_CHECKING:
     from noisewright.local.analysis.accuracy import LocalAccuracy

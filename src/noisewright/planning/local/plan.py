@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.display import Shown
 from noisewright.domain import Domain
 from noisewright.errors import InvalidParameter, NoisewrightError
@@ -54,7 +55,7 @@ from noisewright.planning.plan import (
 from noisewright.planning.release import Release, now
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.atoms import Explicit, Identity
 from noisewright.workload.questions.statistics import Column
 

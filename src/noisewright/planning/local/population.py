@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.estimate.fits.post_stratification import post_stratified
 from noisewright.local.analysis.accuracy import LocalAccuracy
 from noisewright.local.strategy import DENSE_SIZE
 from noisewright.planning.plan import LEVEL
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Column
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.analysis.accuracy import Errors
 from noisewright.local.analysis.answers import estimate
@@ -19,7 +20,6 @@ from noisewright.local.analysis.influence import influence
 from noisewright.local.analysis.robust import can_be_robust, robust_answers
 from noisewright.planning.local.population import Margins, in_population
 from noisewright.planning.plan import LEVEL
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Column
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
 from noisewright.local.reading import whole
-from noisewright.workload.base import FloatArray
 
 if TYPE_CHECKING:
     from noisewright.planning.local.plan import LocalPlan
@@ -80,7 +80,7 @@ def rehearse(
     )
 
 
-def _holds(limits: tuple[FloatArray, FloatArray], truth: FloatArray) -> npt.NDArray[np.bool_]:
+def _holds(limits: tuple[FloatArray, FloatArray], truth: FloatArray) -> BoolArray:
     low, high = limits
     rounding = 1e-9 * (1 + np.abs(truth))
     return np.asarray((low <= truth + rounding) & (truth <= high + rounding))

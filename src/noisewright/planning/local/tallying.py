@@ -12,13 +12,14 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.files import check_apart
 from noisewright.local.reports.aggregate import Aggregate
 from noisewright.local.reports.exchange import write_reports
 from noisewright.local.strategy import LARGEST_VECTOR
-from noisewright.planning.counting import Counter, Integers, Source
+from noisewright.planning.counting import Counter, Source
 from noisewright.stages import stage
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Tallying:
 
     plan: bytes
 
-    def __call__(self, batches: Iterable[Integers]) -> bytes:
+    def __call__(self, batches: Iterable[IntArray]) -> bytes:
         """The aggregate of one part of the rows."""
         from noisewright.planning.files import from_bytes
         from noisewright.planning.local.plan import LocalPlan

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from noisewright.central.geometry.rows.second_moments import LARGEST_SHARE, Integers, SecondMoments
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.central.geometry.rows.second_moments import LARGEST_SHARE, SecondMoments
 from noisewright.errors import InvalidParameter
 from noisewright.estimate.intervals import normal_multiplier, variance_gamma_multiplier
 from noisewright.estimate.moment_errors import MomentErrors
@@ -19,14 +20,13 @@ from noisewright.planning.release import now
 from noisewright.planning.rows.plan import RowPlan, RowReader, RowRelease, column_names
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CovariancePlan(RowPlan[SecondMoments, Integers, "CovarianceRelease"]):
+class CovariancePlan(RowPlan[SecondMoments, IntArray, "CovarianceRelease"]):
     """Second moments, means and covariances of `columns`, in one private measurement.
 
     Rows are clipped to the radius.
@@ -101,11 +101,11 @@ class CovariancePlan(RowPlan[SecondMoments, Integers, "CovarianceRelease"]):
             **self.method.record(),
         }
 
-    def _exact(self, batches: Iterable[FloatArray]) -> tuple[Integers, int]:
+    def _exact(self, batches: Iterable[FloatArray]) -> tuple[IntArray, int]:
         return self.method.exact(batches)
 
     def _noisy(
-        self, exact: Integers, people: int | None, name: str, note: LedgerNote | None,
+        self, exact: IntArray, people: int | None, name: str, note: LedgerNote | None,
         source: ByteSource | None,
     ) -> CovarianceRelease:  # fmt: skip
         measured = self.method.measure(exact, source)

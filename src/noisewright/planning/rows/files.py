@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
+from noisewright.arrays import Array
 from noisewright.central.geometry.rows.pairs import MeasuredPairs, PairMoments
 from noisewright.central.geometry.rows.second_moments import LARGEST_SHARE, SecondMoments
 from noisewright.errors import FileFormatError
@@ -15,7 +16,6 @@ from noisewright.planning.kept import Arrays, Kept, Text
 from noisewright.planning.rows.covariance import CovariancePlan, CovarianceRelease
 from noisewright.planning.rows.pairs import PairsPlan, PairsRelease
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import Array
 
 People = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.geometry.rows.pairs import MeasuredPairs, PairMoments, Rows
 from noisewright.central.geometry.rows.second_moments import GRID
 from noisewright.errors import InvalidParameter
@@ -20,7 +21,6 @@ from noisewright.planning.release import now
 from noisewright.planning.rows.plan import RowPlan, RowReader, RowRelease, column_names
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.conjunctions import Conjunctions
 
 if TYPE_CHECKING:

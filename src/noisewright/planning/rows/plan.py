@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from noisewright import __version__
+from noisewright.arrays import FloatArray
 from noisewright.display import Shown
 from noisewright.errors import InvalidParameter
 from noisewright.files import write_table
@@ -35,7 +36,6 @@ from noisewright.planning.release import fresh_name, is_kept, recorded
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
-from noisewright.workload.base import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.central.carry.stream import CarryState
 from noisewright.central.stream import SumsState
 from noisewright.central.stream_position import Position
@@ -22,7 +23,6 @@ from noisewright.planning.kept import Arrays, Kept, Text
 from noisewright.planning.streams.plan import CarryStreamPlan, StreamPlan, plan_stream
 from noisewright.planning.streams.running import RunningStream, StreamRelease, running
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import Array, FloatArray
 
 _LARGEST_STEPS = 10**9
 _ANSWERS = "answers"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from noisewright import __version__
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.carry.stream import CarryStream
-from noisewright.central.mechanism import Integers
 from noisewright.central.stream import Stream
 from noisewright.central.stream_position import Position
 from noisewright.display import Shown
@@ -20,7 +20,6 @@ from noisewright.planning.budgets.spending import UNRECORDED, LedgerNote
 from noisewright.planning.release import is_kept, recorded
 from noisewright.planning.statement import adaptivity
 from noisewright.planning.tidy import AnswerTable
-from noisewright.workload.base import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +45,7 @@ class StreamRelease(Shown):
     time: str | None = None
 
     @property
-    def steps(self) -> Integers:
+    def steps(self) -> IntArray:
         """Numbers of the steps, from 1."""
         return np.arange(1, len(self) + 1)
 

@@ -32,12 +32,11 @@ from functools import cache, lru_cache
 from math import factorial, isqrt
 
 import numpy as np
-import numpy.typing as npt
+
+from noisewright.arrays import BoolArray, FloatArray, WordArray
 
 Enclosure = tuple[int, int]
-Floats = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
+
 
 GAUSSIAN_ERROR = 2.0**-42
 LOGARITHM_ERROR = 2.0**-42
@@ -161,11 +160,11 @@ def two_sided_tail(z: Fraction, precision: int) -> Enclosure:
 class _GaussianTable:
     """Nodes in order of rising u; entry 0 stands for everything beyond the reach."""
 
-    bounds: Floats  # u between neighbouring nodes; position in it is the index of the node
-    nodes: Floats
-    tails: Floats
-    slopes: Floats
-    coefficients: tuple[Floats, ...]  # of w², w³, ..., w^_TERMS
+    bounds: FloatArray  # u between neighbouring nodes; position in it is the index of the node
+    nodes: FloatArray
+    tails: FloatArray
+    slopes: FloatArray
+    coefficients: tuple[FloatArray, ...]  # of w², w³, ..., w^_TERMS
 
 
 @cache
@@ -175,7 +174,7 @@ def _gaussian_table() -> _GaussianTable:
     one = 1 << _TABLE_BITS
     root = Fraction(root_half_pi(_TABLE_BITS)[0], one)
 
-    def column(values: list[Fraction]) -> Floats:
+    def column(values: list[Fraction]) -> FloatArray:
         return np.array([0.0, *map(float, values)])
 
     densities = [Fraction(exp_minus(z * z / 2, _TABLE_BITS)[0], one) / root for z in nodes]
@@ -214,7 +213,7 @@ def _evaluate(polynomial: list[int], z: Fraction) -> Fraction:
     return value
 
 
-def gaussian_quantile(bits: Words) -> tuple[Floats, Mask]:
+def gaussian_quantile(bits: WordArray) -> tuple[FloatArray, BoolArray]:
     """Return z with Pr(|Z| >= z) = bits/2^63 to GAUSSIAN_ERROR, and where z is within reach."""
     table = _gaussian_table()
     u = bits * 2.0**-63
@@ -234,7 +233,7 @@ def gaussian_quantile(bits: Words) -> tuple[Floats, Mask]:
 
 
 @cache
-def _logarithm_table() -> tuple[Floats, Floats, float]:
+def _logarithm_table() -> tuple[FloatArray, FloatArray, float]:
     """Return 1/c and -ln c for the centres c of the parts of [1/2, 1), and ln 2."""
     with localcontext(prec=_DIGITS):
         centres = [Decimal(2 * (part + _PARTS) + 1) / (4 * _PARTS) for part in range(_PARTS)]
@@ -243,7 +242,7 @@ def _logarithm_table() -> tuple[Floats, Floats, float]:
         return inverses, logarithms, float(Decimal(2).ln())
 
 
-def minus_log(bits: Words) -> tuple[Floats, Mask]:
+def minus_log(bits: WordArray) -> tuple[FloatArray, BoolArray]:
     """Return -ln(bits/2^63) to LOGARITHM_ERROR, and where the 63 bits suffice for that."""
     inverses, logarithms, log_two = _logarithm_table()
     enough = bits >= _SMALLEST_FOR_LOGARITHM

@@ -14,14 +14,13 @@ from fractions import Fraction
 from math import isqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.privacy.exact.proven import GAUSSIAN_ERROR
 from noisewright.privacy.exact.rounding import checked_scale, root_above
 from noisewright.privacy.noise.source import ByteSource, SystemSource
 from noisewright.privacy.noise.wishart import Gaussians
 
-Integers = npt.NDArray[np.int64]
 Interval = tuple[Fraction, Fraction]
 
 _UNIT = 2.0**-52  # twice the rounding of one operation on floats
@@ -30,7 +29,7 @@ _ROOT_BITS = 400  # of square roots in the exact path, far beyond the bits of an
 
 def ball_noise(
     radius_square: int, epsilon: Fraction, dimension: int, source: ByteSource | None = None
-) -> Integers:
+) -> IntArray:
     """So many whole numbers, exactly rounded noise for vectors moved by √radius_square at most."""
     checked_scale("scale", Fraction(root_above(Fraction(radius_square))) / epsilon * dimension)
     gaussians = Gaussians.drawn((3 * dimension,), source or SystemSource())
@@ -43,8 +42,8 @@ def ball_noise(
 
 
 def _nearly(
-    gaussians: npt.NDArray[np.float64], radius_square: int, epsilon: Fraction, dimension: int
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    gaussians: FloatArray, radius_square: int, epsilon: Fraction, dimension: int
+) -> tuple[FloatArray, FloatArray]:
     """The numbers in floats, and how far at most they are from the true ones."""
     direction, rest = gaussians[:dimension], gaussians[dimension:]
     lengths, wrong = [], 0.0

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.proven import Enclosure, exp_minus
 from noisewright.privacy.exact.rounding import checked_scale
-from noisewright.privacy.noise.integers import FIRST_BITS, Integers, Scale, Uniform, geometric
+from noisewright.privacy.noise.integers import FIRST_BITS, Scale, Uniform, geometric
 from noisewright.privacy.noise.source import WORD_BITS, ByteSource, SystemSource, uniform_words
 
 LARGEST_CORE = 2**46
@@ -25,7 +25,7 @@ LARGEST_CORE = 2**46
 _EXTRA_BITS = 32
 
 
-def flat_core(scale: Scale, cores: Integers, source: ByteSource | None = None) -> Integers:
+def flat_core(scale: Scale, cores: IntArray, source: ByteSource | None = None) -> IntArray:
     """One draw for every core, in grid steps; a core of zero is discrete Laplace noise."""
     exact, source = checked_scale("scale", scale), source or SystemSource()
     flat = check_cores(cores).ravel()
@@ -38,14 +38,14 @@ def flat_core(scale: Scale, cores: Integers, source: ByteSource | None = None) -
     return result.reshape(cores.shape)
 
 
-def check_cores(cores: Integers) -> Integers:
+def check_cores(cores: IntArray) -> IntArray:
     """Refuse cores that are not whole numbers of grid steps, or too many of them."""
     if cores.dtype != np.int64 or cores.min(initial=0) < 0 or cores.max(initial=0) > LARGEST_CORE:
         raise InvalidParameter("cores", cores.dtype.name, "must be whole, from 0 to 2^46 steps")
     return cores
 
 
-def _inside(scale: Fraction, cores: Integers, source: ByteSource) -> npt.NDArray[np.bool_]:
+def _inside(scale: Fraction, cores: IntArray, source: ByteSource) -> BoolArray:
     """Whether each draw falls into its core."""
     kinds, places = np.unique(cores, return_inverse=True)
     bounds = [_chance(scale, int(core)) for core in kinds]
@@ -76,7 +76,7 @@ def _chance(scale: Fraction, core: int) -> Callable[[int], Enclosure]:
     return enclosed
 
 
-def _uniform(bounds: Integers, source: ByteSource) -> Integers:
+def _uniform(bounds: IntArray, source: ByteSource) -> IntArray:
     """Independent integers, each exactly uniform below its bound: too large ones are redrawn."""
     result = np.zeros(bounds.size, dtype=np.int64)
     masks = np.int64(1) << np.frexp(bounds.astype(np.float64))[1].astype(np.int64)

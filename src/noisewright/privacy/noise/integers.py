@@ -15,17 +15,14 @@ from fractions import Fraction
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray, WordArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.proven import (
     GAUSSIAN_ERROR,
     GAUSSIAN_REACH,
     LOGARITHM_ERROR,
     Enclosure,
-    Floats,
-    Mask,
-    Words,
     exp_minus,
     gaussian_quantile,
     log_two_over_one_plus_exp_minus,
@@ -35,7 +32,6 @@ from noisewright.privacy.exact.proven import (
 from noisewright.privacy.exact.rounding import checked_scale
 from noisewright.privacy.noise.source import ByteSource, SystemSource, uniform_words
 
-Integers = npt.NDArray[np.int64]
 Size = int | tuple[int, ...]
 Scale = float | Fraction
 
@@ -46,17 +42,17 @@ _MORE_BITS = 64
 _GUARD_BITS = 32
 
 
-def rounded_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None) -> Integers:
+def rounded_gaussian(sigma: Scale, size: Size, source: ByteSource | None = None) -> IntArray:
     """Draw round(G) with G exactly N(0, σ²); a float σ is taken as the rational it stores."""
     return _draw(_RoundedGaussian(checked_scale("sigma", sigma)), size, source)
 
 
-def discrete_laplace(scale: Scale, size: Size, source: ByteSource | None = None) -> Integers:
+def discrete_laplace(scale: Scale, size: Size, source: ByteSource | None = None) -> IntArray:
     """Draw integers k with probability proportional to e^(-|k|/scale), exactly."""
     return _draw(_DiscreteLaplace(checked_scale("scale", scale)), size, source)
 
 
-def geometric(scale: Scale, size: Size, source: ByteSource | None = None) -> Integers:
+def geometric(scale: Scale, size: Size, source: ByteSource | None = None) -> IntArray:
     """Draw integers k >= 0 with Pr(k >= m) = e^(-m/scale), exactly."""
     return np.abs(_draw(_Geometric(checked_scale("scale", scale)), size, source))
 
@@ -76,7 +72,7 @@ class _Law(ABC):
         """Enclose Pr(|k| >= m) for m >= 1."""
 
     @abstractmethod
-    def magnitudes(self, bits: Words) -> tuple[Floats, Mask]:
+    def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
         """Return |k| for uniforms known to 63 bits, and where it is beyond doubt."""
 
 
@@ -87,7 +83,7 @@ class _RoundedGaussian(_Law):
     def survival(self, m: int, precision: int) -> Enclosure:
         return two_sided_tail((m - Fraction(1, 2)) / self.exact, precision)
 
-    def magnitudes(self, bits: Words) -> tuple[Floats, Mask]:
+    def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
         z, within_reach = gaussian_quantile(bits)
         y = self.sigma * z
         k = np.rint(y)
@@ -108,7 +104,7 @@ class _DiscreteLaplace(_Law):
         doubled = power[0] << (precision + 1), power[1] << (precision + 1)
         return doubled[0] // (one + step[1]), -(-doubled[1] // (one + step[0]))
 
-    def magnitudes(self, bits: Words) -> tuple[Floats, Mask]:
+    def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
         """Return the floor of s(ln(2/(1+e^(-1/s))) - ln u), which counts the m with u <= S(m)."""
         logarithm, enough = minus_log(bits)
         y = self.scale * (logarithm + self.offset)
@@ -124,7 +120,7 @@ class _Geometric(_Law):
         """Enclose e^(-m/s)."""
         return exp_minus(m / self.exact, precision)
 
-    def magnitudes(self, bits: Words) -> tuple[Floats, Mask]:
+    def magnitudes(self, bits: WordArray) -> tuple[FloatArray, BoolArray]:
         """Return the floor of -s ln u, which counts the m with u <= S(m)."""
         logarithm, enough = minus_log(bits)
         y = self.scale * logarithm
@@ -151,7 +147,7 @@ class Uniform:
             self._bits += _MORE_BITS
 
 
-def _draw(law: _Law, size: Size, source: ByteSource | None) -> Integers:
+def _draw(law: _Law, size: Size, source: ByteSource | None) -> IntArray:
     source = source or SystemSource()
     result = np.empty(_count(size), dtype=np.int64)
     for start in range(0, result.size, _BATCH):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import erfc, exp, pi, sinh, sqrt
 from typing import Literal, get_args
 
+from noisewright.arrays import IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.rounding import checked_scale
 from noisewright.privacy.noise import integers as noise
@@ -34,7 +35,7 @@ class NoiseLaw:
         checked_scale("scale", self.scale)
         object.__setattr__(self, "scale", float(self.scale))
 
-    def sample(self, size: noise.Size, source: ByteSource | None = None) -> noise.Integers:
+    def sample(self, size: noise.Size, source: ByteSource | None = None) -> IntArray:
         """Draw independent integers of this law; only tests pass a source."""
         gaussian = self.law == "rounded-gaussian"
         draw = noise.rounded_gaussian if gaussian else noise.discrete_laplace

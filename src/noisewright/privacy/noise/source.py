@@ -6,8 +6,8 @@ import os
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import WordArray
 from noisewright.errors import InvalidParameter
 
 WORD_BITS = 64
@@ -32,15 +32,13 @@ class SystemSource:
         return os.urandom(count)
 
 
-def uniform_words(size: int, source: ByteSource | None = None) -> npt.NDArray[np.uint64]:
+def uniform_words(size: int, source: ByteSource | None = None) -> WordArray:
     """Return `size` independent uniform 64-bit words."""
     fresh = (source or SystemSource()).bytes(8 * size)
     return np.frombuffer(fresh, dtype="<u8").astype(np.uint64, copy=False)
 
 
-def uniform_integers(
-    bound: int, size: int, source: ByteSource | None = None
-) -> npt.NDArray[np.uint64]:
+def uniform_integers(bound: int, size: int, source: ByteSource | None = None) -> WordArray:
     """Return `size` independent integers, exactly uniform on 0, ..., bound - 1.
 
     Words are cut to the bits that `bound` needs and redrawn when they reach it; fewer than half

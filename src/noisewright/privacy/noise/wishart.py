@@ -18,17 +18,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.privacy.exact.proven import (
-    GAUSSIAN_ERROR,
-    Floats,
-    gaussian_quantile,
-    two_sided_tail,
-)
+from noisewright.arrays import FloatArray, IntArray, ObjectArray
+from noisewright.privacy.exact.proven import GAUSSIAN_ERROR, gaussian_quantile, two_sided_tail
 from noisewright.privacy.noise.source import ByteSource, SystemSource, uniform_words
-
-Integers = npt.NDArray[np.int64]
 
 _UNIT = 2.0**-52  # twice the rounding of one operation on floats
 _NEARLY = Fraction(GAUSSIAN_ERROR) / 2
@@ -37,8 +30,8 @@ _MORE_BITS = 64
 
 
 def add_wishart_difference(
-    exact: Integers, scale: Fraction, step: int, source: ByteSource | None = None
-) -> Integers:
+    exact: IntArray, scale: Fraction, step: int, source: ByteSource | None = None
+) -> IntArray:
     """Draw round((exact + scale·(G - H))/step) for G, H of unit variance, symmetric and exact."""
     source = source or SystemSource()
     gaussians = Gaussians.drawn((2, len(exact) + 1, len(exact)), source)
@@ -70,9 +63,9 @@ class Gaussians:
     """Standard Gaussians whose bits are drawn as comparisons need them."""
 
     source: ByteSource
-    values: Floats
-    numerators: npt.NDArray[np.object_]
-    signs: npt.NDArray[np.int64]
+    values: FloatArray
+    numerators: ObjectArray
+    signs: IntArray
     bits: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     @classmethod

@@ -15,8 +15,8 @@ from functools import lru_cache
 from math import exp, expm1, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.rounding import float_above, positive, probability
 from noisewright.privacy.promise.budget import Privacy
@@ -63,9 +63,7 @@ def _checked(local_epsilon: float, people: int) -> tuple[float, int]:
 
 
 @lru_cache(maxsize=64)
-def _clone_groups(
-    others: int, chance: float
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
+def _clone_groups(others: int, chance: float) -> tuple[FloatArray, FloatArray, float]:
     """Return numbers of clones, their probabilities, and the probability left out.
 
     δ falls as clones join, so the least number of a group speaks for all of the group.
@@ -82,9 +80,7 @@ def _clone_groups(
     return starts, weights, float(below[0])
 
 
-def _delta_with_clones(
-    clones: npt.NDArray[np.float64], local: float, epsilon: float
-) -> npt.NDArray[np.float64]:
+def _delta_with_clones(clones: FloatArray, local: float, epsilon: float) -> FloatArray:
     """Return the divergence for given numbers of clones c.
 
     With b = Bin(c, 1/2), P(a) = s b(a-1) + (1-s) b(a) and Q(a) = (1-s) b(a-1) + s b(a). As
@@ -98,13 +94,11 @@ def _delta_with_clones(
     first = np.minimum(np.floor(loss / (gain + loss) * (clones + 1)), clones) + 1
     gained = gain * _fair_tail(first - 1, clones)
     lost = loss * _fair_tail(first, clones)
-    divergence: npt.NDArray[np.float64] = np.maximum(gained - lost, 0) + _FLOAT_SLACK * gained
+    divergence: FloatArray = np.maximum(gained - lost, 0) + _FLOAT_SLACK * gained
     return divergence
 
 
-def _fair_tail(
-    least: npt.NDArray[np.float64], tosses: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _fair_tail(least: FloatArray, tosses: FloatArray) -> FloatArray:
     """Return the probability of at least so many heads among fair tosses."""
     from scipy.special import betainc
 

@@ -23,8 +23,8 @@ from fractions import Fraction
 from math import exp, inf, isfinite, log, log1p, pi, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import ComplexArray, FloatArray
 from noisewright.privacy.exact.rounding import probability
 from noisewright.privacy.promise.loss_atoms import LEAST_DELTA, LossAtoms
 from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
@@ -36,8 +36,6 @@ _SLACK = 1e-10  # relative, of δ: far above the rounding of floats
 _DIGITS = 400  # of 1 − δ, so that the smallest floats are seen beside one
 _SMALLEST = 2.0**-1022  # no promise is of ε = 0
 _STEPS = 40
-
-Complex = npt.NDArray[np.complex128]
 
 
 def composed_epsilon(spend: Spend, delta: float) -> float:
@@ -90,7 +88,7 @@ class _Losses:
             left = 1 - (1 - Decimal(delta)) / sure
         return float(left) * (1 - _SLACK)
 
-    def log_moment(self, z: Complex) -> Complex:
+    def log_moment(self, z: ComplexArray) -> ComplexArray:
         """ln M, up to whole turns."""
         total = self.square * z * (z + 1) / 2
         if not len(self.pure):
@@ -140,7 +138,7 @@ class _Losses:
 
 
 def _meeting(
-    z: Complex, logs: Complex, weights: npt.NDArray[np.float64], epsilon: float, delta: float
+    z: ComplexArray, logs: ComplexArray, weights: FloatArray, epsilon: float, delta: float
 ) -> float:
     """The ε at which the sum is δ: Newton's steps on its logarithm, kept within a bracket."""
     low, high = -inf, inf

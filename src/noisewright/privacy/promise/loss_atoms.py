@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
+
+from noisewright.arrays import FloatArray
 
 MOST_ATOMS = 2**14
 """Values of the loss up to which all are listed: a tenth of a second."""
@@ -29,8 +30,6 @@ _TERM_SLACK = 1e-15  # of a term, for each unit of its logarithm
 _SUM_SLACK = 1e-12  # of all losses: what rounding their sums can move
 _UNSEEN = -700.0  # a logarithm far below that of the least δ
 _HALVINGS = 60
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray
 from noisewright.errors import InvalidParameter
 from noisewright.privacy.exact.rounding import positive, probability
 from noisewright.privacy.noise.source import ByteSource, SystemSource
@@ -74,9 +74,7 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=Tr
         """The least number of people whose value is always released."""
         return len(self.numerators) - 1
 
-    def select(
-        self, counts: Sequence[int], source: ByteSource | None = None
-    ) -> npt.NDArray[np.bool_]:
+    def select(self, counts: Sequence[int], source: ByteSource | None = None) -> BoolArray:
         """Draw, for every count, whether its value is released."""
         drawn = (source or SystemSource()).bytes(_BYTES * len(counts))
         last = len(self.numerators) - 1

@@ -7,11 +7,11 @@ from itertools import product
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.planning.plan import ReleasedTable
 from noisewright.report.figures.bars import MOST_BARS, Bars, bars
 from noisewright.report.figures.curves import Curve, curves
 from noisewright.report.figures.grids import Grid, grids
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import PEOPLE, Column
 from noisewright.workload.questions.table_axes import Axis
 

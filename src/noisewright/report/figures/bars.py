@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.planning.plan import ReleasedTable
 from noisewright.report.figures.scale import Place, Scale
 from noisewright.report.words.numbers import with_error
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import PEOPLE, Column
 
 MOST_BARS = 60

@@ -8,10 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisewright.central.mechanism import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.report.figures.scale import Place, Scale, marked
 from noisewright.report.words.numbers import brief, figure, ticks
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis
 
@@ -74,7 +73,7 @@ def curves(
     axis: Axis,
     unit: str,
     column: Column,
-    parts: Integers,
+    parts: IntArray,
     truth: FloatArray | None,
 ) -> list[Curve]:
     """One curve per part: on one scale where they are alike, each with its band apart if thin."""

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisewright.central.mechanism import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.report.words.numbers import brief, decimals, figure, rounded
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis
 
@@ -95,7 +94,7 @@ def grids(
     down: Axis,
     across: Axis,
     column: Column,
-    parts: Integers,
+    parts: IntArray,
     signed: bool = False,
 ) -> list[Grid]:
     """One grid per part, shaded alike; `signed` where answers below zero mean something."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.planning.after.combining import COMBINED
 from noisewright.planning.after.further import ASKED_LATER
 from noisewright.planning.central.plan import CentralPlan
@@ -37,7 +38,6 @@ from noisewright.report.words.promises import (
     tables_in_words,
 )
 from noisewright.report.words.steps import steps_in_words
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import PEOPLE
 
 PROVENANCE = {

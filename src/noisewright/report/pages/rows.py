@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.estimate.intervals import normal_multiplier
 from noisewright.planning.files import plan_digest
 from noisewright.planning.plan import LEVEL, ReleasedTable
@@ -33,7 +34,6 @@ from noisewright.report.words.promises import (
     promise_tile,
     provenance,
 )
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.statistics import Column
 from noisewright.workload.questions.table_axes import Axis
 

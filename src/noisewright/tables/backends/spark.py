@@ -17,10 +17,11 @@ from itertools import islice
 from typing import Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from noisewright.arrays import IntArray
 from noisewright.domain import Domain
 from noisewright.domain.attribute import Storage
 from noisewright.errors import InvalidParameter, NoisewrightError, withheld
-from noisewright.tables.sql.counter import Counts, RemoteTable, SqlCounter
+from noisewright.tables.sql.counter import RemoteTable, SqlCounter
 from noisewright.tables.sql.expressions import Typed
 
 _Result = TypeVar("_Result")
@@ -158,7 +159,7 @@ class SparkCounter(SqlCounter):
             yield [views.enter_context(_viewed(frame)) for frame in frames]
 
     def tallies(
-        self, source: Any, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+        self, source: Any, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
     ) -> list[bytes]:
         """What `tally` makes of the cells of every partition, on the executors, over Arrow."""
         request = self._of_rows(domain)
@@ -172,7 +173,7 @@ class SparkCounter(SqlCounter):
         return [bytes(row[0]) for row in parts]
 
 
-def _over_arrow(tally: Callable[[Iterable[Counts]], bytes]) -> Any:
+def _over_arrow(tally: Callable[[Iterable[IntArray]], bytes]) -> Any:
     """The function that executors run on the batches of a partition; refused cells give NULL."""
 
     def run(batches: Any) -> Any:
@@ -180,7 +181,7 @@ def _over_arrow(tally: Callable[[Iterable[Counts]], bytes]) -> Any:
 
         refused = False
 
-        def cells() -> Iterator[Counts]:
+        def cells() -> Iterator[IntArray]:
             nonlocal refused
             for batch in batches:
                 refused = refused or bool(batch.column(0).null_count)

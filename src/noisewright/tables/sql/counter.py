@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Unit
 from noisewright.errors import DomainError, InvalidParameter
 from noisewright.tables.sql.derived import DerivedRows, Place, checked_sources, no_sql
@@ -23,8 +23,7 @@ from noisewright.tables.sql.held_values import HeldRows, HeldValues
 from noisewright.tables.sql.request import Request, Stage, nested
 from noisewright.workload.questions.measures import COUNT, Count, Measure
 
-Counts = npt.NDArray[np.int64]
-Totals = list[dict[Measure, Counts]]
+Totals = list[dict[Measure, IntArray]]
 
 _COVERS_A_QUERY = 30  # GROUPING() takes 31 arguments in PostgreSQL
 _ROWS_A_BATCH = 2**16
@@ -105,7 +104,7 @@ class SqlCounter(ABC):
 
     def tables(
         self, source: Any, domain: Domain, wanted: Sequence[tuple[tuple[str, ...], Measure]]
-    ) -> list[Counts]:
+    ) -> list[IntArray]:
         """Exact tables, each a measure over the cells of some attributes in C order."""
         request = Request(domain, wanted)
         with self._table(source, domain) as table:
@@ -117,7 +116,7 @@ class SqlCounter(ABC):
 
     def marginals(
         self, source: Any, domain: Domain, subsets: Sequence[tuple[str, ...]]
-    ) -> list[Counts]:
+    ) -> list[IntArray]:
         """One flat array of counts per subset of attributes."""
         return self.tables(source, domain, [(subset, COUNT) for subset in subsets])
 
@@ -152,12 +151,12 @@ class SqlCounter(ABC):
             return ";\n\n".join(query for _, query in self._queries(request, table))
 
     def tallies(
-        self, source: Any, domain: Domain, tally: Callable[[Iterable[Counts]], bytes]
+        self, source: Any, domain: Domain, tally: Callable[[Iterable[IntArray]], bytes]
     ) -> list[bytes]:
         """What `tally` makes of the cells of the rows, here unless an engine can do better."""
         return [tally(self.cells(source, domain))]
 
-    def cells(self, source: Any, domain: Domain) -> Iterator[Counts]:
+    def cells(self, source: Any, domain: Domain) -> Iterator[IntArray]:
         """The flat cell of every row, in batches: rows leave the engine as cells alone."""
         request = self._of_rows(domain)
         with self._table(source, domain) as table:

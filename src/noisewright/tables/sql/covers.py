@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import IntArray
 from noisewright.workload.linear.tensor import sum_out
 
-Integers = npt.NDArray[np.int64]
 Names = tuple[str, ...]
 
 MOST_CELLS = 2**20  # of one cover: counts that stay near the processor
@@ -70,7 +69,7 @@ def smallest_cover(sizes: dict[str, int], covers: Sequence[Names], subset: Names
     return min(holding, key=lambda i: _cells(sizes, covers[i]))
 
 
-def marginal(sizes: dict[str, int], cover: Names, counts: Integers, subset: Names) -> Integers:
+def marginal(sizes: dict[str, int], cover: Names, counts: IntArray, subset: Names) -> IntArray:
     """One table, in its own order of attributes, summed from a cover's counts."""
     shape = tuple(sizes[name] for name in cover)
     kept = tuple(i for i, name in enumerate(cover) if name in subset)

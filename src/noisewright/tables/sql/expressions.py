@@ -18,8 +18,8 @@ from functools import singledispatch
 from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.domain import Attribute, Boolean, Categorical, Date, Numeric
 from noisewright.domain.attribute import Storage
 from noisewright.domain.ordered import Ordered
@@ -31,8 +31,6 @@ from noisewright.workload.questions.measures import (
     Respondents,
     Weights,
 )
-
-Integers = npt.NDArray[np.int64]
 
 _EXACT_INTEGERS = 2**53
 _FEW_TEXTS = 4  # compared one by one; of more, a dialect knows better
@@ -303,7 +301,7 @@ def _tree(x: str, inner: Sequence[str], low: int, high: int) -> str:
     return f"CASE WHEN {x} < {inner[middle - 1]} THEN {left} ELSE {right} END"
 
 
-def _near(x: str, cuts: npt.NDArray[np.float64], inner: list[str], dialect: Dialect) -> str | None:
+def _near(x: str, cuts: FloatArray, inner: list[str], dialect: Dialect) -> str | None:
     """Cells of almost equal width: the cell by division, moved by comparing with its own edges."""
     cells = len(cuts) - 1
     step = (cuts[-2] - cuts[0]) / (cells - 1)
@@ -387,7 +385,7 @@ def _summand(
     return _centred(dialect.whole(dialect.round_even(f"{clipped} / {unit}")), measure)
 
 
-def reached(measure: OfColumn, units: Integers, held: npt.NDArray[np.bool_]) -> Integers:
+def reached(measure: OfColumn, units: IntArray, held: BoolArray) -> IntArray:
     """What people add, `held` telling who has a value: never more than the noise is for."""
     added = np.where(held, measure.content(units), measure.nothing)
     return np.asarray(np.clip(added, -measure.reach, measure.reach))

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-import numpy as np
-import numpy.typing as npt
-
+from noisewright.arrays import IntArray
 from noisewright.domain import Domain, Numeric, Unit
 from noisewright.domain.attribute import Storage
 from noisewright.errors import DomainError, InvalidParameter, TooLarge
@@ -28,7 +26,6 @@ from noisewright.tables.sql.expressions import (
 )
 from noisewright.workload.questions.measures import Count, Measure, OfColumn, OfNumber, Respondents
 
-Integers = npt.NDArray[np.int64]
 Wanted = Sequence[tuple[Names, Measure]]
 Columns = Callable[[str], tuple[str, str]]
 """The SQL that names a column, and the engine's type of it."""
@@ -146,7 +143,7 @@ class Request:
         """The number of cells of a cover."""
         return prod(self.sizes[name] for name in self.covers[cover])
 
-    def answer(self, totals: Sequence[Mapping[Measure, Integers]]) -> list[Integers]:
+    def answer(self, totals: Sequence[Mapping[Measure, IntArray]]) -> list[IntArray]:
         """Every wanted table, from the totals of the covers."""
         tables = []
         for subset, measure in self.wanted:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array
 from noisewright.errors import FileFormatError, NoisewrightError, TooLarge, shown
 
 SUFFIXES = (".npy", ".npz", ".mtx", ".mtx.gz", ".csv", ".tsv")
@@ -54,7 +54,7 @@ def _check_entries(count: float) -> None:
         )
 
 
-def _npy(file: Path) -> npt.NDArray[Any]:
+def _npy(file: Path) -> Array:
     mapped = np.load(file, mmap_mode="r", allow_pickle=False)  # checks the size of the file
     _check_entries(mapped.size)
     return np.array(mapped, dtype=np.float64)
@@ -82,7 +82,7 @@ def _market(file: Path) -> Any:
     return mmread(file, spmatrix=False)
 
 
-def _text(file: Path) -> npt.NDArray[Any]:
+def _text(file: Path) -> Array:
     _check_entries(file.stat().st_size / 2)
     with file.open(encoding="utf-8") as lines:
         first = lines.readline()

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import Array
 from noisewright.domain import Domain
 from noisewright.errors import FileFormatError
-from noisewright.workload.base import Array, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.forms.text import workload as parse
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Explicit, Random

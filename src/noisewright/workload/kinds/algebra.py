@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import Array, FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.linear.gram import Gram, KronGram, ScaledGram, SumGram
 from noisewright.workload.linear.maps import Kronecker, Scaled, Stacked
 from noisewright.workload.linear.tensor import apply_along_axes

@@ -11,15 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload.base import (
-    DENSE_LIMIT,
-    Array,
-    FloatArray,
-    Workload,
-    check_order,
-    check_size,
-)
+from noisewright.workload.base import DENSE_LIMIT, Workload, check_order, check_size
 from noisewright.workload.linear.gram import (
     DenseGram,
     Gram,

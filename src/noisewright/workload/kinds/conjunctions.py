@@ -9,8 +9,9 @@ from math import comb
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload.base import Array, FloatArray, Workload, check_order, check_size
+from noisewright.workload.base import Workload, check_order, check_size
 from noisewright.workload.kinds.atoms import Explicit
 from noisewright.workload.kinds.marginals import MOST_TABLES, Marginals
 from noisewright.workload.linear.gram import Gram

@@ -10,8 +10,9 @@ from math import comb, prod
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.errors import InvalidParameter, TooLarge
-from noisewright.workload.base import Array, FloatArray, Workload, check_size
+from noisewright.workload.base import Workload, check_size
 from noisewright.workload.kinds.algebra import Kron, Stack, Weighted
 from noisewright.workload.kinds.atoms import Identity, Total
 from noisewright.workload.linear.gram import Gram, KronGram, MarginalGram, OnesGram

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from noisewright.workload.linear.tensor import Array, FloatArray
+from noisewright.arrays import Array, FloatArray
 
 if TYPE_CHECKING:
     from noisewright.workload.linear.maps import LinearMap
@@ -31,9 +31,7 @@ class ArrayProtocol(ABC):
     def dense(self) -> FloatArray:
         """The matrix itself, for small maps."""
 
-    def __array__(
-        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
-    ) -> npt.NDArray[Any]:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("a linear map is written out anew every time: copy=False cannot be")
         return np.asarray(self.dense(), dtype=dtype)

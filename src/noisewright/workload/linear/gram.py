@@ -10,7 +10,8 @@ from math import prod
 
 import numpy as np
 
-from noisewright.workload.base import DENSE_LIMIT, Array, FloatArray
+from noisewright.arrays import Array, FloatArray
+from noisewright.workload.base import DENSE_LIMIT
 from noisewright.workload.linear.interactions import downward_closure
 from noisewright.workload.linear.maps import Dense, Kronecker, LinearMap, Scaled
 from noisewright.workload.linear.tensor import column_kron, sum_out, walsh_hadamard

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from noisewright.workload.linear.tensor import FloatArray
+from noisewright.arrays import FloatArray
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

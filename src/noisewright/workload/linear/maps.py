@@ -13,14 +13,12 @@ from math import prod
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray, IndexArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.workload.linear.array_protocol import ArrayProtocol
 from noisewright.workload.linear.tensor import (
     DENSE_LIMIT,
-    Array,
-    FloatArray,
     apply_along_axes,
     column_kron,
     spread,
@@ -28,7 +26,6 @@ from noisewright.workload.linear.tensor import (
     walsh_hadamard,
 )
 
-IndexArray = npt.NDArray[np.intp]
 Neighbours = Literal["add-remove", "replace-one"]
 
 _PAIRS_BLOCK = 2**22

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-Array = npt.NDArray[Any]
+from noisewright.arrays import Array, FloatArray
 
 DENSE_LIMIT = 2**26
 """Entries (half a gigabyte of doubles) above which `dense()` refuses."""

@@ -14,13 +14,9 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array
 from noisewright.errors import InvalidParameter
-from noisewright.workload.linear.tensor import Array
-
-Integers = npt.NDArray[np.int64]
-
 
 Missing = Literal["left-out", "zero"]
 """What is made of people without a value: they are in no sum and no count, or their value is 0."""

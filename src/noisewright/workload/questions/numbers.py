@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.workload.questions.measures import (
     COUNT,
     CentredSquares,
@@ -46,9 +45,6 @@ _MEANS = 33
 """Means tried for a variance: between two of them its ends differ by 1/1000 of the mean's."""
 
 _WATCHED_GROUPS, _WATCHED_RATIOS = 8, 5  # whose laws are simulated: they differ little
-
-Places = npt.NDArray[np.int64]
-Passes = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +293,7 @@ class Variances(_OfNumber):
 
 
 def _some(
-    parts: Sequence[Noisy], errors: Sequence[FloatArray], groups: Places
+    parts: Sequence[Noisy], errors: Sequence[FloatArray], groups: IntArray
 ) -> tuple[list[Noisy], list[FloatArray]]:
     """The answers and drawn errors of some groups."""
     chosen = [Noisy(part.values[groups], part.std[groups]) for part in parts]
@@ -349,7 +345,7 @@ def _ratio(
         roots = np.array([q / a, c / q])
     lower, upper = np.fmin(*roots), np.fmax(*roots)
 
-    def passes(ratio: FloatArray | float) -> Passes:
+    def passes(ratio: FloatArray | float) -> BoolArray:
         below = a * ratio * ratio - 2 * b * ratio + c <= 0
         return np.asarray(np.isnan(lower) | below)
 

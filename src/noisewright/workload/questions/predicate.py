@@ -13,12 +13,10 @@ from functools import reduce
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray
 from noisewright.domain import Attribute, Domain, Level, Ordered
 from noisewright.errors import InvalidParameter, TooLarge, meant, shown
-
-Mask = npt.NDArray[np.bool_]
 
 _HELP = (
     'write it like: age >= 65 and sex == "F", 18 <= age < 65, region in ["N", "S"], not employed'
@@ -33,10 +31,10 @@ class Predicate:
     """The attributes a predicate mentions (in the domain's order) and its cells among theirs."""
 
     attributes: tuple[int, ...]
-    mask: Mask
+    mask: BoolArray
 
     @property
-    def sides(self) -> list[Mask] | None:
+    def sides(self) -> list[BoolArray] | None:
         """One set of values per attribute where the cells are all combinations of them."""
         axes = range(self.mask.ndim)
         others = [tuple(a for a in axes if a != axis) for axis in axes]
@@ -107,7 +105,7 @@ class _Reader:
         self.text, self.domain, self.attributes = text, domain, attributes
         self.shape = tuple(domain.shape[i] for i in attributes)
 
-    def read(self, node: ast.expr) -> Mask:
+    def read(self, node: ast.expr) -> BoolArray:
         if isinstance(node, ast.BoolOp):
             join = np.logical_and if isinstance(node.op, ast.And) else np.logical_or
             return np.asarray(reduce(join, (self.read(value) for value in node.values)))
@@ -120,7 +118,7 @@ class _Reader:
             return self._comparison(node)
         raise self._error(ast.unparse(node))
 
-    def _comparison(self, node: ast.Compare) -> Mask:
+    def _comparison(self, node: ast.Compare) -> BoolArray:
         sides = [node.left, *node.comparators]
         masks = [
             self._pair(left, operator, right)
@@ -128,7 +126,7 @@ class _Reader:
         ]
         return np.asarray(reduce(np.logical_and, masks))
 
-    def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Mask:
+    def _pair(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> BoolArray:
         if isinstance(right, ast.Name) and not isinstance(left, ast.Name):
             left, right = right, left
             operator = _MIRRORED.get(type(operator), type(operator))()
@@ -142,7 +140,9 @@ class _Reader:
         subject = level or self.domain.attributes[position]
         return self._spread(position, self._cells(subject, operator, constant))
 
-    def _cells(self, subject: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+    def _cells(
+        self, subject: Attribute | Level, operator: ast.cmpop, constant: object
+    ) -> BoolArray:
         listed = constant if isinstance(constant, list | tuple | set) else [constant]
         truth = next((value for value in listed if isinstance(value, bool)), None)
         if truth is not None and getattr(subject, "kind", "level") != "boolean":
@@ -156,7 +156,7 @@ class _Reader:
             return mask if isinstance(operator, ast.In) else ~mask
         return self._ordered(subject, operator, constant)
 
-    def _equal(self, subject: Attribute | Level, constant: object) -> Mask:
+    def _equal(self, subject: Attribute | Level, constant: object) -> BoolArray:
         if isinstance(subject, Level):
             return np.equal(subject.groups, subject.locate(constant))
         mask = np.zeros(subject.size, dtype=np.bool_)
@@ -168,7 +168,9 @@ class _Reader:
             mask[subject.locate(constant)] = True
         return mask
 
-    def _ordered(self, attribute: Attribute | Level, operator: ast.cmpop, constant: object) -> Mask:
+    def _ordered(
+        self, attribute: Attribute | Level, operator: ast.cmpop, constant: object
+    ) -> BoolArray:
         if not isinstance(attribute, Ordered):
             raise InvalidParameter(
                 "count",
@@ -194,7 +196,7 @@ class _Reader:
             raise InvalidParameter("count", self.text, f"uses {name!r} alone", "compare it")
         return attribute
 
-    def _spread(self, attribute: int, cells: Mask) -> Mask:
+    def _spread(self, attribute: int, cells: BoolArray) -> BoolArray:
         shape = [1] * len(self.attributes)
         shape[self.attributes.index(attribute)] = cells.size
         return np.broadcast_to(cells.reshape(shape), self.shape)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import FloatArray
 
 
 @dataclass(frozen=True)

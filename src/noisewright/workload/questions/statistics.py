@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import sqrt
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.domain import Domain, Numeric
 from noisewright.errors import InvalidParameter
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.atoms import Prefix
 from noisewright.workload.questions.measures import Weights
 from noisewright.workload.questions.quantiles import quantiles
@@ -248,7 +247,7 @@ def standardised(errors: FloatArray, std: FloatArray) -> FloatArray:
     return np.asarray(errors / np.where(std > 0, std, np.inf))
 
 
-def watched(count: int, most: int) -> npt.NDArray[np.int64]:
+def watched(count: int, most: int) -> IntArray:
     """At most so many of some places, evenly spread."""
     return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
 
@@ -330,7 +329,7 @@ class Quantiles(Statistic):
         """Cells behind them hold people without a value, or outside."""
         return len(self.attribute.edges) - 1
 
-    def _by_group(self, answers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _by_group(self, answers: Array) -> Array:
         """Answers to the term (the last axis) as groups × bins."""
         shape = [len(axis.labels) for axis in term_axes(self.domain, self.table)]
         split = answers.reshape(*answers.shape[:-1], *shape)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.geometry.balls.mechanism import (
     LARGEST_ENTRY,
     LARGEST_EPSILON,
@@ -22,7 +23,6 @@ from noisewright.central.geometry.balls.mechanism import (
     BallMechanism,
     reach_square,
 )
-from noisewright.central.mechanism import Integers
 from noisewright.central.problem import (
     CentralMechanism,
     CentralProblem,
@@ -30,7 +30,6 @@ from noisewright.central.problem import (
     refuses_laplace,
 )
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
 
 _MOST_CELLS = 2**14
 _MOST_QUERIES = 512
@@ -41,7 +40,7 @@ _WEIGHINGS = 40  # of columns, for the ellipsoid: more change errors by some tho
 _MOST_WEIGHED = 2**21  # entries of the queries times directions up to which it is looked for
 
 
-def whole_queries(problem: CentralProblem) -> Integers | None:
+def whole_queries(problem: CentralProblem) -> IntArray | None:
     """The queries over cells in whole numbers, without those that follow; None where not whole."""
     matrix = problem.workload.dense()
     if not (matrix == np.rint(matrix)).all() or np.abs(matrix).max() > LARGEST_ENTRY / _TURNED:
@@ -53,13 +52,13 @@ def whole_queries(problem: CentralProblem) -> Integers | None:
 class Part:
     """Directions among the queries, stretched and rounded to whole numbers, over the cells."""
 
-    rows: Integers
+    rows: IntArray
     root: float
     """The cube root of its squared error at ε = 1: (d + 1)·r² times the squares of what answers
     take of the rows, for a radius of r."""
 
     @classmethod
-    def along(cls, basis: FloatArray, shape: FloatArray, matrix: Integers, replaced: bool) -> Part:
+    def along(cls, basis: FloatArray, shape: FloatArray, matrix: IntArray, replaced: bool) -> Part:
         """Rows along combinations (`shape`) of directions among the queries (columns of `basis`).
 
         What answers take of them is that of the rounded rows: where these no longer tell the
@@ -78,7 +77,7 @@ class Part:
         return cls(rows, float(cost) ** (1 / 3))
 
 
-def turned_parts(matrix: Integers, replaced: bool) -> list[list[Part]]:
+def turned_parts(matrix: IntArray, replaced: bool) -> list[list[Part]]:
     """Whole-number combinations of the queries along their directions: in one part, two, and more.
 
     The half of least variation is a part of its own, and the rest is halved again.
@@ -123,7 +122,7 @@ def _flattened(columns: FloatArray) -> FloatArray:
     return np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
-def best_balls(sizes: tuple[int, ...], privacy: Privacy, matrix: Integers) -> BallMechanism:
+def best_balls(sizes: tuple[int, ...], privacy: Privacy, matrix: IntArray) -> BallMechanism:
     """Balls around the rows of a matrix, in as many parts as make their errors least.
 
     ε ∝ the cube root of what a part costs, whose sum over parts, cubed, is the whole error.

@@ -16,25 +16,17 @@ from math import isfinite, prod
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from noisewright.central.mechanism import (
-    Counts,
-    Integers,
-    Measurement,
-    StoredMechanism,
-    Table,
-    Values,
-)
+from noisewright.arrays import Array, BoolArray, FloatArray, IntArray
+from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
-from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import log_concave_multiplier
 from noisewright.privacy.noise.ball import ball_noise
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import split
 from noisewright.privacy.promise.spend import Promise, Spend
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
@@ -61,7 +53,7 @@ def over_cells(sizes: tuple[int, ...], asked: Sequence[Term]) -> FloatArray:
     return np.vstack([term.weight * own for term, own in zip(asked, rows, strict=True)])
 
 
-def reach_square(rows: Integers, replaced: bool) -> int:
+def reach_square(rows: IntArray, replaced: bool) -> int:
     """The squared length that one person moves these rows by, at most."""
     columns = _distinct(rows).astype(np.float64)  # whole numbers, so sums are exact
     if not replaced:
@@ -73,7 +65,7 @@ def reach_square(rows: Integers, replaced: bool) -> int:
     return 4 * int(((columns - middle) ** 2).sum(axis=1).max())
 
 
-def _distinct(rows: Integers) -> Integers:
+def _distinct(rows: IntArray) -> IntArray:
     """Every column once: by sums that tell most apart, if all columns prove to be among these."""
     weights = np.random.default_rng(0).integers(-(2**62), 2**62, len(rows))
     _, first, places = np.unique(rows.T @ weights, return_index=True, return_inverse=True)
@@ -88,7 +80,7 @@ class BallMechanism:
     """Integer rows over all cells, in parts with shares of ε, under noise in the shape of balls."""
 
     sizes: tuple[int, ...]
-    parts: tuple[Integers, ...]
+    parts: tuple[IntArray, ...]
     shares: tuple[float, ...]
     privacy: Privacy
 
@@ -198,7 +190,7 @@ class BallMechanism:
             raise OutOfReach("the rows measured do not tell all that is asked; plan for it")
         return self._middles(wanted, weights)[0], weights
 
-    def _exact_weights(self, wanted: FloatArray) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    def _exact_weights(self, wanted: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Weights of least error for every row wanted, and whether they tell it without bias."""
         design, inverse, _ = self._design
         free = wanted.mean(axis=1, keepdims=True) if self._replaced else 0.0
@@ -240,10 +232,10 @@ class BallMechanism:
         ]
         return {"shares": list(self.shares), "parts": parts}
 
-    def packed(self, arrays: dict[str, Values]) -> StoredMechanism:
+    def packed(self, arrays: dict[str, Array]) -> StoredMechanism:
         return StoredBalls(self._named(arrays), [*self.shares])
 
-    def _named(self, arrays: dict[str, Values]) -> list[str]:
+    def _named(self, arrays: dict[str, Array]) -> list[str]:
         """The names under which the rows of every part are kept."""
         names = []
         for number, rows in enumerate(self.parts):
@@ -259,7 +251,7 @@ class StoredBalls(StoredMechanism, frozen=True, tag="balls"):
     shares: list[float]
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> BallMechanism:
         """The mechanism under this budget."""
         if not set(self.rows) <= set(arrays):
@@ -282,7 +274,7 @@ class BallAccuracy(Accuracy):
     def variance(self) -> FloatArray:
         return np.asarray((self.weights**2).sum(axis=1))
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         return np.asarray(self.weights @ self.weights[chosen].T)
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray
 from noisewright.central.geometry.balls.mechanism import (
     BallAccuracy,
     BallMechanism,
     StoredBalls,
     over_cells,
 )
-from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Values
+from noisewright.central.mechanism import Counts, Measurement, StoredMechanism
 from noisewright.errors import FileFormatError, InvalidParameter
 from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
-from noisewright.workload.base import FloatArray
 from noisewright.workload.structure import Term
 
 
@@ -79,7 +79,7 @@ class SketchMechanism(BallMechanism):
             return BallAccuracy(weights, dimensions)
         return SketchAccuracy(weights, dimensions, self.people * off)
 
-    def packed(self, arrays: dict[str, Values]) -> StoredMechanism:
+    def packed(self, arrays: dict[str, Array]) -> StoredMechanism:
         return StoredSketch(self._named(arrays), [*self.shares], self.people)
 
 
@@ -91,7 +91,7 @@ class StoredSketch(StoredMechanism, frozen=True, tag="sketch"):
     people: int
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> SketchMechanism:
         """The mechanism under this budget."""
         balls = StoredBalls(self.rows, self.shares).unpacked(arrays, privacy, sizes)

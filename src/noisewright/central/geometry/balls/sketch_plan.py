@@ -17,6 +17,7 @@ from math import ceil, isfinite
 
 import numpy as np
 
+from noisewright.arrays import IntArray
 from noisewright.central.geometry.balls.hardt_talwar import (
     balls_of_queries,
     best_balls,
@@ -28,7 +29,6 @@ from noisewright.central.geometry.balls.sketch import SketchMechanism
 from noisewright.central.geometry.limits.packing import farthest_first
 from noisewright.central.geometry.projection.fitted import FittedMechanism
 from noisewright.central.geometry.projection.plan import refuses_fit
-from noisewright.central.mechanism import Integers
 from noisewright.central.problem import CentralMechanism, CentralProblem, Proposal
 from noisewright.errors import InvalidParameter
 from noisewright.workload import workload
@@ -47,11 +47,11 @@ Planned = tuple[float, int, Proposal]
 class Net:
     """Cells that stand for all others: `nearest` gives every cell the one that stands for it."""
 
-    cells: Integers
-    nearest: Integers
+    cells: IntArray
+    nearest: IntArray
 
     @classmethod
-    def at_distance(cls, matrix: Integers, distance: float) -> Net:
+    def at_distance(cls, matrix: IntArray, distance: float) -> Net:
         """Cells whose columns are farther than this apart, until no other is from all of them."""
         columns = matrix.T.astype(np.float64)
         order, distances = farthest_first(columns, distance)
@@ -63,7 +63,7 @@ class Net:
         return cls(cells, nearest)
 
 
-def sketches(matrix: Integers, rows: int) -> Iterator[Integers]:
+def sketches(matrix: IntArray, rows: int) -> Iterator[IntArray]:
     """Sums of the queries under random signs, of several numbers of rows; last the queries."""
     centred = matrix - matrix.mean(axis=1, keepdims=True)
     dimension = int(np.linalg.matrix_rank(centred))
@@ -78,7 +78,7 @@ def sketches(matrix: Integers, rows: int) -> Iterator[Integers]:
     yield matrix
 
 
-def _planned(problem: CentralProblem, measured: Integers, number: int, net: Net | None) -> Planned:
+def _planned(problem: CentralProblem, measured: IntArray, number: int, net: Net | None) -> Planned:
     """A sketch under the balls that suit it, with its forecast."""
     assert problem.given is not None
     sizes, given = problem.sizes, problem.given

@@ -17,9 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
-from noisewright.central.mechanism import Integers
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.privacy.noise.source import ByteSource, uniform_below, uniform_integers
-from noisewright.workload.base import FloatArray
 
 
 class Body(Protocol):
@@ -39,7 +38,7 @@ class Body(Protocol):
     def squares(self, levels: int) -> list[Fraction]:
         """Σ(z_a - mean)² over the whole vectors of each dilate from 0 to `levels`."""
 
-    def draw(self, level: int, source: ByteSource | None) -> Integers:
+    def draw(self, level: int, source: ByteSource | None) -> IntArray:
         """One of the whole vectors in the dilate by `level`, each as likely."""
 
     def shadow(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -62,7 +61,7 @@ class Headcount:
     def squares(self, levels: int) -> list[Fraction]:
         return [Fraction(m * (m + 1) * (2 * m + 1), 3) for m in range(levels + 1)]
 
-    def draw(self, level: int, source: ByteSource | None) -> Integers:
+    def draw(self, level: int, source: ByteSource | None) -> IntArray:
         return np.array([uniform_below(2 * level + 1, source) - level])
 
     def shadow(self, count: int, rng: np.random.Generator) -> FloatArray:
@@ -105,7 +104,7 @@ class Replaced:
         _, below_square = _bin_means(p, n - j)
         return vectors * (j * (1 + 2 * above + above_square) + (n - j) * below_square)
 
-    def draw(self, level: int, source: ByteSource | None) -> Integers:
+    def draw(self, level: int, source: ByteSource | None) -> IntArray:
         n = self.cells
         weights = [1]
         weights += [
@@ -195,7 +194,7 @@ class Entered:
         summed = ways * entries * own + (squared_signs - ways * entries) * cross
         return comb(level, entries) * (ways * entries * own - summed / self.cells)
 
-    def draw(self, level: int, source: ByteSource | None) -> Integers:
+    def draw(self, level: int, source: ByteSource | None) -> IntArray:
         weights = [ways * comb(level, p + m) for p, m, ways in self._signs]
         positives, negatives, _ = self._signs[_chosen(weights, source)]
         entries = positives + negatives
@@ -233,7 +232,7 @@ def _chosen(weights: Sequence[int], source: ByteSource | None) -> int:
     raise AssertionError("a number below the sum lies below some partial sum")
 
 
-def _distinct(count: int, bound: int, source: ByteSource | None) -> Integers:
+def _distinct(count: int, bound: int, source: ByteSource | None) -> IntArray:
     """So many different numbers below a bound, in the order drawn, every sequence as likely."""
     numbers: dict[int, None] = {}
     while len(numbers) < count:

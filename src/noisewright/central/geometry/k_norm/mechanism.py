@@ -19,24 +19,18 @@ from typing import Any, Self, cast
 import msgspec
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.geometry.k_norm.bodies import Body, Entered, Headcount, Replaced
 from noisewright.central.geometry.k_norm.partition import Partition, Reading
-from noisewright.central.mechanism import (
-    Counts,
-    Measurement,
-    StoredMechanism,
-    Table,
-    Values,
-)
+from noisewright.central.mechanism import Counts, Measurement, StoredMechanism, Table
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
-from noisewright.estimate.accuracy import Accuracy, Indices
+from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.intervals import log_concave_multiplier
 from noisewright.privacy.exact.rounding import checked_scale
 from noisewright.privacy.noise.levels import draw_level, level_weights, mean_over_levels
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Promise, Spend
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term
 
@@ -209,7 +203,7 @@ class KNormMechanism:
             "measurements": self.dimension,
         }
 
-    def packed(self, arrays: dict[str, Values]) -> StoredKNorm:
+    def packed(self, arrays: dict[str, Array]) -> StoredKNorm:
         parts = []
         for number, part in enumerate(self.parts):
             name = None
@@ -233,7 +227,7 @@ class StoredKNorm(StoredMechanism, frozen=True, tag="k-norm"):
     partitions: list[StoredPartition]
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> KNormMechanism:
         """The mechanism under this budget, over attributes of these sizes."""
         parts = []
@@ -274,7 +268,7 @@ class KNormAccuracy(Accuracy):
     def variance(self) -> FloatArray:
         return np.asarray(np.einsum("ij,ij->i", self._scaled, self._scaled))
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         return np.asarray(self._scaled @ self._scaled[chosen].T)
 
     def draw(self, count: int, rng: np.random.Generator) -> FloatArray:

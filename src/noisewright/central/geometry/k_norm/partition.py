@@ -9,9 +9,10 @@ from math import prod
 
 import numpy as np
 
-from noisewright.central.mechanism import Integers, Table
+from noisewright.arrays import FloatArray, IntArray
+from noisewright.central.mechanism import Table
 from noisewright.errors import InvalidParameter, OutOfReach, TooLarge
-from noisewright.workload.base import FloatArray, Workload
+from noisewright.workload.base import Workload
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.linear.tensor import spread
 from noisewright.workload.structure import Term
@@ -29,7 +30,7 @@ class Partition:
 
     attributes: tuple[int, ...]
     cells: int
-    labels: Integers | None = None
+    labels: IntArray | None = None
 
     def __post_init__(self) -> None:
         if self.labels is None:
@@ -50,7 +51,7 @@ class Partition:
         """The exact table that is read."""
         return Table(self.attributes)
 
-    def totals(self, table: Integers) -> Integers:
+    def totals(self, table: IntArray) -> IntArray:
         """People in every group, from the table."""
         if self.labels is None:
             return table.ravel()
@@ -65,9 +66,9 @@ class Partition:
         return np.asarray((own == np.arange(self.groups)[:, None]) - 1 / self.groups)
 
 
-def by_value(rows: FloatArray, most: int) -> list[Integers] | None:
+def by_value(rows: FloatArray, most: int) -> list[IntArray] | None:
     """Cells sorted by what each query says of them, each sorting once; None for too many values."""
-    labels: dict[bytes, Integers] = {}
+    labels: dict[bytes, IntArray] = {}
     for row in rows:
         _, first, inverse = np.unique(row, return_index=True, return_inverse=True)
         if len(first) > most:

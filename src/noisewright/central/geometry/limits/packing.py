@@ -13,13 +13,12 @@ from math import exp, floor, log, sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.central.geometry.limits.code_packing import best_code_packing, binary_tables
 from noisewright.central.problem import CentralProblem
 from noisewright.errors import InvalidParameter
 from noisewright.workload import Workload
-from noisewright.workload.base import FloatArray
 
 _MOST_ENTRIES = 2**24
 _MOST_PACKED = 4096
@@ -35,7 +34,7 @@ class Packing:
     The bound is worked out from these alone, whoever chose them.
     """
 
-    cells: npt.NDArray[np.int64]
+    cells: IntArray
     moved: int
 
     def bound(self, workload: Workload, epsilon: float, steps: int) -> float:
@@ -55,7 +54,7 @@ class Packing:
         return distance / 2 * sqrt(max(0.0, 1 - chance)) * _LESS
 
 
-def _columns(workload: Workload, cells: npt.NDArray[np.int64]) -> FloatArray:
+def _columns(workload: Workload, cells: IntArray) -> FloatArray:
     chosen = np.zeros((workload.size, len(cells)))
     chosen[cells, np.arange(len(cells))] = 1.0
     return np.asarray(workload.matvec(chosen).T, dtype=np.float64)
@@ -96,9 +95,7 @@ def packing_bound(problem: CentralProblem) -> float | None:
     return max(bounds, default=None)
 
 
-def farthest_first(
-    columns: FloatArray, distance: float = 0.0
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
+def farthest_first(columns: FloatArray, distance: float = 0.0) -> tuple[IntArray, FloatArray]:
     """Columns in an order in which each is farthest from all before it, and how far that is.
 
     It ends where no column is farther than `distance` from all in it.

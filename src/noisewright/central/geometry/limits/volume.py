@@ -16,8 +16,8 @@ from math import comb, exp, lgamma, log, pi, sqrt
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.problem import CentralProblem
-from noisewright.workload.base import FloatArray
 from noisewright.workload.questions.spec import Questions
 
 _MOST_ENTRIES = 2**22

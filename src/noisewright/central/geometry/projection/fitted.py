@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.central.blocks.mechanism import StoredBlocks
 from noisewright.central.carry.mechanism import StoredCarry
 from noisewright.central.geometry.balls.mechanism import StoredBalls, over_cells
@@ -25,21 +26,18 @@ from noisewright.central.geometry.projection.worst_case import answer_error, fit
 from noisewright.central.mechanism import (
     Counts,
     Given,
-    Integers,
     Measurement,
     Mechanism,
     StoredMechanism,
     Table,
-    Values,
 )
 from noisewright.errors import FileFormatError, InvalidParameter, OutOfReach
-from noisewright.estimate.accuracy import Accuracy, Indices, Kind
+from noisewright.estimate.accuracy import Accuracy, Kind
 from noisewright.estimate.fits.projection import AnswerSpace, Possible
 from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.spend import Spend
 from noisewright.workload import Identity, Workload, workload
-from noisewright.workload.base import FloatArray
 from noisewright.workload.forms.stored import decode_workload, encode_workload
 from noisewright.workload.questions.measures import COUNT, Measure
 from noisewright.workload.structure import Term, cell_answers, terms
@@ -71,7 +69,7 @@ class FittedMechanism:
     sizes: tuple[int, ...]
     space: Space
     given: Given
-    support: Integers | None = None
+    support: IntArray | None = None
 
     def __post_init__(self) -> None:
         if prod(self.sizes) > MOST_CELLS or self.workload.size != prod(self.sizes):
@@ -241,7 +239,7 @@ class FittedMechanism:
             fit["net"] = len(self.support)
         return {"projection": fit, **self.inner.record()}
 
-    def packed(self, arrays: dict[str, Values]) -> StoredFit:
+    def packed(self, arrays: dict[str, Array]) -> StoredFit:
         inner = self.inner.packed(arrays)
         if not isinstance(inner, StoredInner):
             raise FileFormatError("plans by this noise and a projection cannot be kept")
@@ -267,7 +265,7 @@ class StoredFit(StoredMechanism, frozen=True, tag="projection"):
     supported: bool = False
 
     def unpacked(
-        self, arrays: Mapping[str, Values], privacy: Privacy, sizes: tuple[int, ...]
+        self, arrays: Mapping[str, Array], privacy: Privacy, sizes: tuple[int, ...]
     ) -> FittedMechanism:
         """The mechanism under this budget."""
         inner = self.inner.unpacked(arrays, privacy, sizes)
@@ -306,7 +304,7 @@ class SimulatedAccuracy(Accuracy):
     def variance(self) -> FloatArray:
         return np.asarray(self._worst.var(axis=0))
 
-    def covariance(self, chosen: Indices) -> FloatArray:
+    def covariance(self, chosen: IntArray) -> FloatArray:
         centred = self._worst - self._worst.mean(axis=0)
         return np.asarray(centred.T @ centred[:, chosen] / len(centred))
 

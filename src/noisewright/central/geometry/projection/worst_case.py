@@ -12,9 +12,9 @@ from math import sqrt
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.estimate.accuracy import Accuracy
 from noisewright.estimate.fits.projection import Possible
-from noisewright.workload.base import FloatArray
 
 _DRAWS = 100
 _SURE = 3.29  # deviations: 99.95 % for a mean of that many draws

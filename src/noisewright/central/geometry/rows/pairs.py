@@ -17,8 +17,8 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import ByteArray, FloatArray, IntArray
 from noisewright.central.geometry.k_norm.mechanism import MOST_DIMENSIONS, KNormMechanism
 from noisewright.central.geometry.k_norm.partition import Partition
 from noisewright.central.geometry.rows.second_moments import SecondMoments
@@ -30,7 +30,6 @@ from noisewright.privacy.noise.source import ByteSource
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate, split
 from noisewright.privacy.promise.spend import Gaussian, Spend
-from noisewright.workload.base import FloatArray
 
 MOST_ATTRIBUTES = MOST_DIMENSIONS - 1
 SHARE_OF_MEANS = 0.4
@@ -45,7 +44,7 @@ _ROWS = 2**14
 class Rows:
     """Binary rows, kept eight attributes to a byte, since they are read twice."""
 
-    batches: Sequence[npt.NDArray[np.uint8]]
+    batches: Sequence[ByteArray]
     attributes: int
 
     @classmethod
@@ -70,7 +69,7 @@ class Rows:
     def __len__(self) -> int:
         return sum(len(batch) for batch in self.batches)
 
-    def totals(self) -> npt.NDArray[np.int64]:
+    def totals(self) -> IntArray:
         """How many people have each attribute: as private as the data."""
         result = np.zeros(self.attributes, dtype=np.int64)
         for own in self:

@@ -15,8 +15,8 @@ from math import isqrt, sqrt
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter, TooLarge
 from noisewright.privacy.exact.rounding import float_above, positive
 from noisewright.privacy.noise.law import NoiseLaw
@@ -25,9 +25,6 @@ from noisewright.privacy.noise.wishart import add_wishart_difference
 from noisewright.privacy.promise.budget import Privacy
 from noisewright.privacy.promise.calibration import calibrate
 from noisewright.privacy.promise.spend import Gaussian, Promise, Spend
-from noisewright.workload.base import FloatArray
-
-Integers = npt.NDArray[np.int64]
 
 LARGEST_DIMENSION = 2000
 GRID = 2**18
@@ -145,7 +142,7 @@ class SecondMoments:
 
     # --- what is measured -----------------------------------------------------------------------
 
-    def exact(self, batches: Iterable[FloatArray]) -> tuple[Integers, int]:
+    def exact(self, batches: Iterable[FloatArray]) -> tuple[IntArray, int]:
         """Σyyᵀ over extended rows on the grid, and how many there are: as private as the data."""
         total, people = np.zeros((self.size, self.size), dtype=np.int64), 0
         for batch in batches:
@@ -177,7 +174,7 @@ class SecondMoments:
             raise AssertionError("a row is longer than the radius")
         return np.asarray(grid, dtype=np.float64)
 
-    def measure(self, exact: Integers, source: ByteSource | None = None) -> FloatArray:
+    def measure(self, exact: IntArray, source: ByteSource | None = None) -> FloatArray:
         """Σyyᵀ of extended rows in radii, under fresh noise; only tests pass a source."""
         if self.pure:
             step = max(1, int(self.scale / _STEPS))

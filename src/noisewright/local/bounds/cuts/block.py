@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.bounds.cuts.weights import Cuts, WeighedCuts
 from noisewright.local.bounds.folding import Folding
 from noisewright.local.work import eigenvectors, product, touched
-from noisewright.workload.base import FloatArray
 
 _RELAXATION = 1.6
 _STEPS, _PASSES = 3, 25  # with a matrix over cuts, and over all entries

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from noisewright.local.strategy import IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.work import touched
-from noisewright.workload.base import FloatArray
 
 _STARTS = 2000
 _FILLED = (2.0, 3.0, 4.0, 6.0, 8.0)

@@ -24,10 +24,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue, symmetric
-from noisewright.local.strategy import IntArray
-from noisewright.workload.base import Array, FloatArray
 
 MOST_CELLS = 128
 _LARGEST = 2**20  # whole numbers in cuts, whose products stay exact by far

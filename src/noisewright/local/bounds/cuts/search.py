@@ -8,13 +8,13 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.bounds.cuts.block import CutBlock
 from noisewright.local.bounds.cuts.finding import finding, violated
 from noisewright.local.bounds.cuts.proof import CutProof
 from noisewright.local.bounds.cuts.weights import weighing
 from noisewright.local.bounds.joint_problem import JointProblem, Reports, Start, split_phi
 from noisewright.local.work import Work
-from noisewright.workload.base import FloatArray
 
 _FIRST_PROOF, _LATER_PROOFS = 120, 60
 _FIRST_CUTS, _CUT_EVERY, _UNCUT = 30, 30, 40  # the last steps before a proof take no more cuts

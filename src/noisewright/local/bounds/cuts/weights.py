@@ -15,9 +15,8 @@ from typing import Self
 
 import numpy as np
 
-from noisewright.local.strategy import IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.work import product, touched
-from noisewright.workload.base import FloatArray
 
 _STEPS, _FIRST_STEPS = 3, 30
 _SPLITTING, _RELAXATION = 0.05, 1.6

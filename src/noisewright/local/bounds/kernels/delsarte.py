@@ -16,11 +16,10 @@ from itertools import product
 from math import comb, exp, expm1, prod
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.local.bounds.sets.small_sets import Groups, pair_counts
 from noisewright.local.shares import best_shares
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import (
     Gram,
     KronGram,
@@ -194,7 +193,7 @@ class SchemeBound:
     epsilon: float
 
     @cached_property
-    def _seen(self) -> npt.NDArray[np.bool_]:
+    def _seen(self) -> BoolArray:
         """Classes that the workload asks about, other than the total."""
         seen = self.scheme.eigenvalues > 1e-13 * self.scheme.eigenvalues.max()
         seen[0] = False

@@ -27,9 +27,9 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.bounds.proof import EPS
 from noisewright.local.transform.spectrum import lowered
-from noisewright.workload.base import FloatArray
 
 _NODES = 512  # beside the ends of pieces, so that middles are little above their neighbours
 _MARGIN = 2.0**-40

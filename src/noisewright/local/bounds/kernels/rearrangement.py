@@ -21,8 +21,8 @@ from math import exp, expm1
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.transform.spectrum import lowered
-from noisewright.workload.base import FloatArray
 
 _MOST_STEPS = 64
 _SHARPNESS = (30.0, 300.0, 3000.0)

@@ -12,9 +12,8 @@ from math import exp, expm1
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.bounds.kernels.intervals import Claim, FallingKernel, centred_root
-from noisewright.local.strategy import IntArray
-from noisewright.workload.base import FloatArray
 
 _MOST_CELLS, _MORE_CELLS = 64, 256
 _WIDTHS = 24

@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IndexArray
 from noisewright.display import Shown
 from noisewright.errors import Contradiction, InvalidParameter, NoisewrightError
 from noisewright.local.bounds.people import telling
@@ -24,10 +25,8 @@ from noisewright.local.fixedpoint import check_epsilon
 from noisewright.norm.approximate.approximate import approximate_norm
 from noisewright.norm.approximate.boxes import boxed_norm
 from noisewright.solution import BoundClass
-from noisewright.workload.base import FloatArray
 from noisewright.workload.forms.text import Queries
 from noisewright.workload.forms.text import workload as as_workload
-from noisewright.workload.linear.maps import IndexArray
 
 _TOLERANCES = 1.0, 2.0, 4.0
 """Multiples of the error at which witnesses are taken; the one that proves most is kept."""

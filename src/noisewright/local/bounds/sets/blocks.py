@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.bounds.folding import Folding
-from noisewright.local.strategy import BoolArray, IntArray
 from noisewright.local.work import eigenvectors, product, touched
-from noisewright.workload.base import FloatArray
 
 _RELAXATION = 1.6
 _PASSES = 25  # over all entries of all sizes, in a step

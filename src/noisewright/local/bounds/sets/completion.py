@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.bounds.joint_problem import split_phi
 from noisewright.local.bounds.sets.blocks import SetBlocks
 from noisewright.local.bounds.sets.proof import LISTED, SetProof
-from noisewright.local.strategy import IntArray
 from noisewright.local.work import eigenvalues, product, touched
-from noisewright.workload.base import FloatArray
 
 _ROOM = 3e-4  # share by which prices rise, so that most sizes have room
 _FINISHING, _LOOK_EVERY = 40, 5

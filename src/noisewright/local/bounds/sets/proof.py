@@ -23,10 +23,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from noisewright.arrays import Array, FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue, symmetric
-from noisewright.local.strategy import IntArray
-from noisewright.workload.base import Array, FloatArray
 
 MOST_CELLS = 256
 LISTED = 3

@@ -12,13 +12,13 @@ from math import expm1, inf
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.bounds.folding import folding_of
 from noisewright.local.bounds.joint_problem import JointProblem, Reports, Roots, Start
 from noisewright.local.bounds.sets.blocks import SetBlocks
 from noisewright.local.bounds.sets.completion import completed, completing
 from noisewright.local.bounds.sets.proof import SetProof
 from noisewright.local.work import Work
-from noisewright.workload.base import FloatArray
 
 _MOST_SIZES, _LEAST_USED = 13, 5e-3
 _FIRST_PROOF, _LATER_PROOFS = 50, 25  # looking after all sizes takes as long as some steps

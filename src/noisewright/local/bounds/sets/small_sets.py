@@ -15,7 +15,7 @@ from math import comb, prod
 
 import numpy as np
 
-from noisewright.workload.base import Array
+from noisewright.arrays import Array
 
 MOST_CELLS = 7
 _MOST_LISTED = 3 * 10**6

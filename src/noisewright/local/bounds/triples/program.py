@@ -16,9 +16,8 @@ from math import comb
 
 import numpy as np
 
-from noisewright.local.strategy import IntArray
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.local.work import product, solved
-from noisewright.workload.base import FloatArray
 
 _CLOSE = 1e-7  # of the value
 _SHRINK, _MOST_STEPS = 0.1, 150

@@ -29,11 +29,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from noisewright.arrays import FloatArray, IntArray
 from noisewright.errors import InvalidParameter
 from noisewright.local.bounds.proof import EPS, Layout, Proof, largest_eigenvalue
 from noisewright.local.bounds.sets.small_sets import pair_counts
-from noisewright.local.strategy import IntArray
-from noisewright.workload.base import FloatArray
 
 MOST_CELLS = 256
 

@@ -12,13 +12,12 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.local.bounds.kernels.delsarte import Scheme
 from noisewright.local.bounds.triples.program import Multipliers, Program, cube
 from noisewright.local.bounds.triples.proof import MOST_CELLS, TripleProof
 from noisewright.local.shares import best_shares
-from noisewright.local.strategy import BoolArray
 from noisewright.local.work import Work
-from noisewright.workload.base import FloatArray
 
 _LEAST_CELLS = 8
 _SMALL = 5  # sets of so few cells a check lists: what a program allows them is not worth knowing

@@ -14,6 +14,7 @@ from math import inf
 
 import numpy as np
 
+from noisewright.arrays import Array, BoolArray, FloatArray
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.families import runs
 from noisewright.local.optimise.dense.mirror import Mirror
@@ -22,9 +23,7 @@ from noisewright.local.optimise.dense.pricing import proposals, searching, under
 from noisewright.local.optimise.dense.saddle import best_saddle, newton_step
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.shares import longest_step
-from noisewright.local.strategy import BoolArray
 from noisewright.local.work import SECOND, touched
-from noisewright.workload.base import Array, FloatArray
 
 _NEWTON_STEPS = 40
 _KEPT_PER_CELL, _MOST_KEPT, _MOST_FRESH = 30, 1000, 400  # weights cost cubes of these numbers

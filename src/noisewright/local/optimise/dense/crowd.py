@@ -18,13 +18,12 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.arrays import Array, BoolArray, FloatArray
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.mirror import Mirror
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import undervalued
-from noisewright.local.strategy import BoolArray
 from noisewright.local.work import product, solved, touched
-from noisewright.workload.base import Array, FloatArray
 
 _MOMENTUM = 0.7
 _PRIOR_STEP, _LARGEST_PRIOR_STEP = 0.3, 0.2

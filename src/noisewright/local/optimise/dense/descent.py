@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from math import expm1, log, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
+from noisewright.arrays import FloatArray, IndexArray
 from noisewright.local.optimise.dense.objective import Objective, saddle_prior
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.optimise.quasinewton import Minimum, minimise
 from noisewright.local.work import product, solved, touched
 from noisewright.parallel import run_blocks
-from noisewright.workload.base import FloatArray
 
 _BLOCK_ENTRIES = 2**21
 _NEWTON_STEPS = 80
@@ -84,7 +83,7 @@ def _shifts(
     """
     left, right = (low - r).min(axis=0), (high - r).max(axis=0)
     shift = (left + right) / 2 if guess is None else np.clip(guess, left, right)
-    active: npt.NDArray[np.intp] = np.arange(r.shape[1])
+    active: IndexArray = np.arange(r.shape[1])
     for _ in range(_NEWTON_STEPS):
         moved = r[:, active] + shift[active]
         excess = weight @ np.clip(moved, low, high) - total

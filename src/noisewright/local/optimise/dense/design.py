@@ -12,10 +12,9 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.histogram.sets import best_subset_size, top_cells
 from noisewright.local.shares import longest_step
-from noisewright.local.strategy import BoolArray, IntArray
-from noisewright.workload.base import FloatArray
 
 _ROUNDS = 30
 _DIGITS = 9

@@ -10,8 +10,7 @@ from math import exp
 
 import numpy as np
 
-from noisewright.local.strategy import BoolArray, IntArray
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 
 _LEAST_EPSILON = 3.0  # below it reports favour more cells than a run
 _SHORTEST, _PER_LIKELY, _LONGEST = 4, 2.0, 16

@@ -11,15 +11,14 @@ from functools import partial
 
 import numpy as np
 
+from noisewright.arrays import Array, BoolArray, FloatArray
 from noisewright.local.optimise.dense.crowd import Crowd
 from noisewright.local.optimise.dense.design import Design
 from noisewright.local.optimise.dense.families import runs
 from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import proposals, searching, worths
 from noisewright.local.optimise.optimised import Control
-from noisewright.local.strategy import BoolArray
 from noisewright.local.work import SECOND, Work
-from noisewright.workload.base import Array, FloatArray
 
 FEW_CELLS = 64
 """Up to so many, weights on all patterns that count are found exactly (`column_generation`)."""

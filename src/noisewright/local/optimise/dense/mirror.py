@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray, IntArray
 from noisewright.local.bounds.folding import Folding, folding_of
 from noisewright.local.optimise.dense.design import Design
-from noisewright.local.strategy import BoolArray, IntArray
-from noisewright.workload.base import FloatArray
 
 _FEW_CELLS = 64
 

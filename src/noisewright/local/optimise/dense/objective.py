@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from noisewright.workload.base import FloatArray
+from noisewright.arrays import FloatArray
 
 _RIDGE = 1e-9
 _SINGLE_PRECISION = 2**22

@@ -6,10 +6,9 @@ from math import expm1
 
 import numpy as np
 
+from noisewright.arrays import BoolArray, FloatArray
 from noisewright.local.optimise.dense.design import spectral_patterns
-from noisewright.local.strategy import BoolArray
 from noisewright.local.work import eigenvectors, touched
-from noisewright.workload.base import FloatArray
 
 _SHAKES = (1.0, 2.0, 4.0, 8.0)  # cells flipped, in the mean
 _FEW_CELLS = 64  # beyond, an ascent that is still going after many flips follows prices far off

@@ -11,6 +11,7 @@ from math import exp
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.errors import NoisewrightError
 from noisewright.local.bounds.proof import Proof
 from noisewright.local.listed import MatrixStrategy
@@ -21,7 +22,6 @@ from noisewright.local.optimise.dense.objective import Objective
 from noisewright.local.optimise.dense.pricing import undervalued
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.strategy import IndexStrategy
-from noisewright.workload.base import FloatArray
 from noisewright.workload.linear.gram import Gram
 
 

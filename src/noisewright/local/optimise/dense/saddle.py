@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.bounds.folding import Folding
 from noisewright.local.shares import longest_step
 from noisewright.local.work import product, solved, touched
-from noisewright.workload.base import FloatArray
 
 _NEWTON_STEPS = 60
 _NEAR_BOUND = 0.95

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.local.optimise.dense.column_generation import Generation, generate
 from noisewright.local.optimise.dense.descent import Descent, descend
 from noisewright.local.optimise.dense.design import Design, dense_start, rounded, split
@@ -15,7 +16,6 @@ from noisewright.local.optimise.kept import saved_descent, saved_design, saved_p
 from noisewright.local.optimise.optimised import Control
 from noisewright.local.strategy import Arrays
 from noisewright.local.work import SECOND
-from noisewright.workload.base import FloatArray
 
 _ROUNDING_LOSS = 1e-3
 _LARGEST_SPLIT = 3000

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from noisewright.arrays import FloatArray
 from noisewright.central.gaussian.residual import RESIDUAL
 from noisewright.central.geometry.k_norm.plan import K_NORM
 from noisewright.central.geometry.limits.packing import Width, gaussian_width, packing_bound
@@ -22,7 +23,6 @@ from noisewright.central.problem import CentralProblem
 from noisewright.estimate.fits.nonnegative import project_to_total
 from noisewright.solution import BoundClass
 from noisewright.workload import Identity
-from noisewright.workload.base import FloatArray
 from noisewright.workload.kinds.algebra import stack
 from noisewright.workload.kinds.marginals import OnAttributes
 from noisewright.workload.linear.tensor import mean_error
