@@ -79,7 +79,7 @@ def _checked_size(workload: Workload, instead: str) -> int:
 
 
 @solve_part.register
-def _(workload: Identity, settings: Settings) -> Part:
+def _solve_part_identity(workload: Identity, settings: Settings) -> Part:
     return Part(
         strategy=workload,
         inverse=workload,
@@ -91,7 +91,7 @@ def _(workload: Identity, settings: Settings) -> Part:
 
 
 @solve_part.register
-def _(workload: Total, settings: Settings) -> Part:
+def _solve_part_total(workload: Total, settings: Settings) -> Part:
     return Part(
         strategy=workload,
         inverse=Scaled(1 / workload.size, Adjoint(workload)),
@@ -103,14 +103,14 @@ def _(workload: Total, settings: Settings) -> Part:
 
 
 @solve_part.register
-def _(workload: Prefix, settings: Settings) -> Part:
+def _solve_part_prefix(workload: Prefix, settings: Settings) -> Part:
     n = _checked_size(workload, "release it step by step (nw.plan_stream)")
     problem = prefix_gram_inverse(n) if settings.norm == 2 else PrefixProblem(n)
     return solve_numerically(workload, problem, settings, certificate.nuclear_of_prefix)
 
 
 @solve_part.register
-def _(workload: Ranges, settings: Settings) -> Part:
+def _solve_part_ranges(workload: Ranges, settings: Settings) -> Part:
     n = _checked_size(workload, "coarsen the domain")
     if settings.norm == 2:
         problem = ranges_gram_inverse(n)
@@ -119,13 +119,13 @@ def _(workload: Ranges, settings: Settings) -> Part:
 
 
 @solve_part.register
-def _(workload: Explicit, settings: Settings) -> Part:
+def _solve_part_explicit(workload: Explicit, settings: Settings) -> Part:
     tall = solve_tall(workload, settings)
     return solve_explicit(workload, settings) if tall is None else tall
 
 
 @solve_part.register
-def _(workload: Parity, settings: Settings) -> Part:
+def _solve_part_parity(workload: Parity, settings: Settings) -> Part:
     # The rows are orthogonal with entries ±1, so the workload itself, scaled, is optimal.
     queries, n = workload.shape
     length = float(np.sqrt(queries))
@@ -140,7 +140,7 @@ def _(workload: Parity, settings: Settings) -> Part:
 
 
 @solve_part.register
-def _(workload: Weighted, settings: Settings) -> Part:
+def _solve_part_weighted(workload: Weighted, settings: Settings) -> Part:
     return weighted(workload.weight, solve_part(workload.inner, settings))
 
 
@@ -155,7 +155,7 @@ def weighted(weight: float, inner: Part) -> Part:
 
 
 @solve_part.register
-def _(workload: OnAttributes, settings: Settings) -> Part:
+def _solve_part_on_attributes(workload: OnAttributes, settings: Settings) -> Part:
     # A warm start is over the whole domain, the inner problem over one table.
     return on_attributes(workload, solve_part(workload.inner, replace(settings, start=None)))
 
@@ -181,7 +181,7 @@ def on_attributes(workload: OnAttributes, inner: Part) -> Part:
 
 @solve_part.register(Stack)
 @solve_part.register(Marginals)
-def _(workload: Workload, settings: Settings) -> Part:
+def _solve_part_stack_or_marginals(workload: Workload, settings: Settings) -> Part:
     family = workload.structure.tables
     if family is not None:
         return solve_family(workload, family, settings)
@@ -192,7 +192,7 @@ def _(workload: Workload, settings: Settings) -> Part:
 
 
 @solve_part.register
-def _(workload: Kron, settings: Settings) -> Part:
+def _solve_part_kron(workload: Kron, settings: Settings) -> Part:
     # Relative gaps add up, so each factor has to do better than the whole.
     share = replace(settings, tolerance=settings.tolerance / len(workload.factors), start=None)
     solved = {factor: solve_part(factor, share) for factor in dict.fromkeys(workload.factors)}

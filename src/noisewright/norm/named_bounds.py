@@ -89,27 +89,27 @@ def nuclear_norm(workload: Workload) -> float:
 
 
 @nuclear_norm.register
-def _(workload: Identity) -> float:
+def _nuclear_norm_of_identity(workload: Identity) -> float:
     return float(workload.size)
 
 
 @nuclear_norm.register
-def _(workload: Total) -> float:
+def _nuclear_norm_of_total(workload: Total) -> float:
     return math.sqrt(workload.size)
 
 
 @nuclear_norm.register
-def _(workload: Parity) -> float:
+def _nuclear_norm_of_parity(workload: Parity) -> float:
     return workload.queries * math.sqrt(workload.size)
 
 
 @nuclear_norm.register
-def _(workload: Prefix) -> float:
+def _nuclear_norm_of_prefix(workload: Prefix) -> float:
     return prefix_nuclear_bound(workload.size) * workload.size
 
 
 @nuclear_norm.register
-def _(workload: Ranges) -> float:
+def _nuclear_norm_of_ranges(workload: Ranges) -> float:
     # The Gram matrix is n + 1 times the inverse of the second difference with fixed ends.
     n = workload.size
     angles = np.arange(1, n + 1) * (math.pi / (2 * n + 2))
@@ -117,16 +117,16 @@ def _(workload: Ranges) -> float:
 
 
 @nuclear_norm.register
-def _(workload: Kron) -> float:
+def _nuclear_norm_of_kron(workload: Kron) -> float:
     return inward(prod(nuclear_norm(factor) for factor in workload.factors), len(workload.factors))
 
 
 @nuclear_norm.register
-def _(workload: Weighted) -> float:
+def _nuclear_norm_of_weighted(workload: Weighted) -> float:
     return inward(workload.weight * nuclear_norm(workload.inner), 1)
 
 
 @nuclear_norm.register
-def _(workload: OnAttributes) -> float:
+def _nuclear_norm_of_on_attributes(workload: OnAttributes) -> float:
     repeats = workload.size // workload.inner.size
     return inward(math.sqrt(repeats) * nuclear_norm(workload.inner), 2)

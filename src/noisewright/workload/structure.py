@@ -131,27 +131,27 @@ def named_sizes(workload: Workload) -> Sizes | None:
 
 @named_sizes.register(Marginals)
 @named_sizes.register(OnAttributes)
-def _(workload: Marginals | OnAttributes) -> Sizes | None:
+def _named_sizes_of_marginals_or_on_attributes(workload: Marginals | OnAttributes) -> Sizes | None:
     return workload.sizes
 
 
 @named_sizes.register
-def _(workload: Kron) -> Sizes | None:
+def _named_sizes_of_kron(workload: Kron) -> Sizes | None:
     return tuple(factor.size for factor in workload.factors)
 
 
 @named_sizes.register
-def _(workload: Parity) -> Sizes | None:
+def _named_sizes_of_parity(workload: Parity) -> Sizes | None:
     return (2,) * workload.bits
 
 
 @named_sizes.register
-def _(workload: Weighted) -> Sizes | None:
+def _named_sizes_of_weighted(workload: Weighted) -> Sizes | None:
     return named_sizes(workload.inner)
 
 
 @named_sizes.register
-def _(workload: Stack) -> Sizes | None:
+def _named_sizes_of_stack(workload: Stack) -> Sizes | None:
     # An undivided histogram or total is one over any attributes.
     named = {named_sizes(part) for part in workload.parts if not _undivided(part)}
     return named.pop() if len(named) == 1 else None
@@ -187,17 +187,17 @@ def _terms(workload: Workload, sizes: Sizes, weight: float) -> list[Term]:
 
 
 @_terms.register
-def _(workload: Weighted, sizes: Sizes, weight: float) -> list[Term]:
+def _terms_of_weighted(workload: Weighted, sizes: Sizes, weight: float) -> list[Term]:
     return _terms(workload.inner, sizes, weight * workload.weight)
 
 
 @_terms.register
-def _(workload: Stack, sizes: Sizes, weight: float) -> list[Term]:
+def _terms_of_stack(workload: Stack, sizes: Sizes, weight: float) -> list[Term]:
     return [term for part in workload.parts for term in _terms(part, sizes, weight)]
 
 
 @_terms.register
-def _(workload: Marginals, sizes: Sizes, weight: float) -> list[Term]:
+def _terms_of_marginals(workload: Marginals, sizes: Sizes, weight: float) -> list[Term]:
     if workload.sizes != sizes:
         return _terms.dispatch(Workload)(workload, sizes, weight)
     return [
@@ -207,7 +207,7 @@ def _(workload: Marginals, sizes: Sizes, weight: float) -> list[Term]:
 
 
 @_terms.register
-def _(workload: Parity, sizes: Sizes, weight: float) -> list[Term]:
+def _terms_of_parity(workload: Parity, sizes: Sizes, weight: float) -> list[Term]:
     if sizes != (2,) * workload.bits:
         return _terms.dispatch(Workload)(workload, sizes, weight)
     # Products of as many signs are one object: what is worked out for one serves all.
@@ -216,7 +216,7 @@ def _(workload: Parity, sizes: Sizes, weight: float) -> list[Term]:
 
 
 @_terms.register
-def _(workload: OnAttributes, sizes: Sizes, weight: float) -> list[Term]:
+def _terms_of_on_attributes(workload: OnAttributes, sizes: Sizes, weight: float) -> list[Term]:
     if workload.sizes != sizes:
         return _terms.dispatch(Workload)(workload, sizes, weight)
     attributes, inner = workload.attributes, workload.inner
@@ -290,39 +290,39 @@ def invariant_axes(workload: Workload) -> Sizes | None:
 
 @invariant_axes.register(Identity)
 @invariant_axes.register(Total)
-def _(workload: Workload) -> Sizes | None:
+def _invariant_axes_of_identity_or_total(workload: Workload) -> Sizes | None:
     return (workload.size,)
 
 
 @invariant_axes.register
-def _(workload: Parity) -> Sizes | None:
+def _invariant_axes_of_parity(workload: Parity) -> Sizes | None:
     return (2,) * workload.bits
 
 
 @invariant_axes.register
-def _(workload: Weighted) -> Sizes | None:
+def _invariant_axes_of_weighted(workload: Weighted) -> Sizes | None:
     return invariant_axes(workload.inner)
 
 
 @invariant_axes.register
-def _(workload: Marginals) -> Sizes | None:
+def _invariant_axes_of_marginals(workload: Marginals) -> Sizes | None:
     return workload.sizes if workload.is_identity else None
 
 
 @invariant_axes.register
-def _(workload: OnAttributes) -> Sizes | None:
+def _invariant_axes_of_on_attributes(workload: OnAttributes) -> Sizes | None:
     table = tuple(workload.sizes[i] for i in workload.attributes)
     return workload.sizes if invariant_axes(workload.inner) in (table, (prod(table),)) else None
 
 
 @invariant_axes.register
-def _(workload: Kron) -> Sizes | None:
+def _invariant_axes_of_kron(workload: Kron) -> Sizes | None:
     axes = [invariant_axes(factor) for factor in workload.factors]
     return None if None in axes else tuple(n for part in axes if part for n in part)
 
 
 @invariant_axes.register
-def _(workload: Stack) -> Sizes | None:
+def _invariant_axes_of_stack(workload: Stack) -> Sizes | None:
     # An undivided histogram or total is unchanged by every permutation of the cells.
     parts = [invariant_axes(part) for part in workload.parts if not _undivided(part)]
     finest = max((axes or () for axes in parts), key=len, default=(workload.size,))
@@ -352,30 +352,30 @@ def _magnitudes(workload: Workload) -> tuple[float, float]:
 
 
 @_magnitudes.register
-def _(workload: Weighted) -> tuple[float, float]:
+def _magnitudes_of_weighted(workload: Weighted) -> tuple[float, float]:
     least, most = _magnitudes(workload.inner)
     return least + log10(workload.weight), most + log10(workload.weight)
 
 
 @_magnitudes.register
-def _(workload: OnAttributes) -> tuple[float, float]:
+def _magnitudes_of_on_attributes(workload: OnAttributes) -> tuple[float, float]:
     return _magnitudes(workload.inner)
 
 
 @_magnitudes.register
-def _(workload: Kron) -> tuple[float, float]:
+def _magnitudes_of_kron(workload: Kron) -> tuple[float, float]:
     ends = [_magnitudes(factor) for factor in workload.factors]
     return sum(least for least, _ in ends), sum(most for _, most in ends)
 
 
 @_magnitudes.register
-def _(workload: Stack) -> tuple[float, float]:
+def _magnitudes_of_stack(workload: Stack) -> tuple[float, float]:
     ends = [_magnitudes(part) for part in workload.parts]
     return min(least for least, _ in ends), max(most for _, most in ends)
 
 
 @_magnitudes.register
-def _(workload: Explicit) -> tuple[float, float]:
+def _magnitudes_of_explicit(workload: Explicit) -> tuple[float, float]:
     sizes = abs(workload.matrix).max(axis=1)
     sizes = np.ravel(sizes if workload.sparse is None else sizes.toarray())
     logs = np.log10(sizes[sizes > 0])
@@ -383,7 +383,7 @@ def _(workload: Explicit) -> tuple[float, float]:
 
 
 @_magnitudes.register
-def _(workload: Marginals) -> tuple[float, float]:
+def _magnitudes_of_marginals(workload: Marginals) -> tuple[float, float]:
     ends = [_magnitudes(base) for base in workload.bases]
     logs = np.log10(workload.weights)
     low, high = sum(min(0.0, e[0]) for e in ends), sum(max(0.0, e[1]) for e in ends)

@@ -82,18 +82,24 @@ def interval_products(
 
 
 @interval_products.register
-def _(gram: SummedGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _interval_products_of_summed_gram(
+    gram: SummedGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     s = gram.sums
     return np.asarray(s[b, d] - s[a, d] - s[b, c] + s[a, c])
 
 
 @interval_products.register
-def _(gram: IdentityGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _interval_products_of_identity_gram(
+    gram: IdentityGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     return np.asarray(b - a, dtype=np.float64)
 
 
 @interval_products.register
-def _(gram: OnesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _interval_products_of_ones_gram(
+    gram: OnesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     return np.asarray((b - a).astype(np.float64) * (d - c))
 
 
@@ -107,12 +113,16 @@ def _prefix_products(n: int, a: IntArray, b: IntArray, c: IntArray, d: IntArray)
 
 
 @interval_products.register
-def _(gram: PrefixGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _interval_products_of_prefix_gram(
+    gram: PrefixGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     return _prefix_products(gram.size, a, b, c, d)
 
 
 @interval_products.register
-def _(gram: RangesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _interval_products_of_ranges_gram(
+    gram: RangesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     # (n+1) ΣSS' − ΣS ΣS' over the n+1 prefix sums S and S'.
     n = gram.size
 
@@ -124,12 +134,16 @@ def _(gram: RangesGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> F
 
 
 @interval_products.register
-def _(gram: ScaledGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _interval_products_of_scaled_gram(
+    gram: ScaledGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     return gram.weight * interval_products(gram.inner, a, b, c, d)
 
 
 @interval_products.register
-def _(gram: SumGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray) -> FloatArray:
+def _interval_products_of_sum_gram(
+    gram: SumGram, a: IntArray, b: IntArray, c: IntArray, d: IntArray
+) -> FloatArray:
     return np.asarray(sum(interval_products(part, a, b, c, d) for part in gram.parts))
 
 

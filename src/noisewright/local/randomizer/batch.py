@@ -197,7 +197,7 @@ def outcomes(law: object) -> Outcomes:
 
 
 @outcomes.register
-def _(law: Favour) -> Outcomes:
+def _outcomes_of_favour(law: Favour) -> Outcomes:
     threshold, owner = int(law.threshold), law.owner
     rank = _same if isinstance(owner, Same) else _ranked(owner)
     others = owner.outcomes - owner.own
@@ -228,20 +228,20 @@ def _ranked(owner: Owner) -> Ranked:
 
 
 @_ranked.register
-def _(owner: Rows) -> Ranked:
+def _ranked_of_rows(owner: Rows) -> Ranked:
     held = owner.owned
     lists = {own: np.nonzero(held == own)[1].reshape(owner.cells, -1) for own in (True, False)}
     return lambda cells, ranks, own: lists[own][cells, ranks]
 
 
 @_ranked.register
-def _(owner: Translate) -> Ranked:
+def _ranked_of_translate(owner: Translate) -> Ranked:
     lists = {own: np.flatnonzero(owner.places == own) for own in (True, False)}
     return lambda cells, ranks, own: difference(owner.sizes, cells, lists[own][ranks])
 
 
 @_ranked.register
-def _(owner: Parity) -> Ranked:
+def _ranked_of_parity(owner: Parity) -> Ranked:
     half = owner.width // 2
 
     def rank(cells: IntArray, ranks: IntArray, own: bool) -> IntArray:
@@ -280,7 +280,7 @@ def difference(sizes: Sequence[int], cells: IntArray, shifts: IntArray) -> IntAr
 
 
 @outcomes.register
-def _(law: Weigh) -> Outcomes:
+def _outcomes_of_weigh(law: Weigh) -> Outcomes:
     if len(law.rows) == 1:
         return lambda cells, source: np.zeros(len(cells), dtype=np.int64)
     upper = np.cumsum(law.matrix, axis=0).astype(np.uint64).T.copy()
@@ -295,7 +295,7 @@ def _(law: Weigh) -> Outcomes:
 
 
 @outcomes.register
-def _(law: Subset) -> Outcomes:
+def _outcomes_of_subset(law: Subset) -> Outcomes:
     threshold, n, width = int(law.threshold), law.cells, -(-law.cells // 8)
 
     def draw(cells: IntArray, source: ByteSource | None) -> Array:
@@ -313,7 +313,7 @@ def _(law: Subset) -> Outcomes:
 
 
 @outcomes.register
-def _(law: Flip) -> Outcomes:
+def _outcomes_of_flip(law: Flip) -> Outcomes:
     def draw(cells: IntArray, source: ByteSource | None) -> Array:
         reports = bernoulli_rows(int(law.other), len(cells), law.cells, source)
         set_bits(reports, cells, bernoulli(int(law.own), len(cells), source))
@@ -323,6 +323,6 @@ def _(law: Flip) -> Outcomes:
 
 
 @outcomes.register
-def _(law: Grid) -> Outcomes:
+def _outcomes_of_grid(law: Grid) -> Outcomes:
     columns, noise = np.array(law.columns, dtype=np.int64), NoiseLaw(law.law, float(law.spread))
     return lambda cells, source: columns[cells] + noise.sample((len(cells), len(columns.T)), source)

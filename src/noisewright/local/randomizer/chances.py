@@ -89,7 +89,7 @@ def law_chances(law: object, start: int, stop: int) -> FloatArray:
 
 
 @law_chances.register
-def _(law: Favour, start: int, stop: int) -> FloatArray:
+def _law_chances_of_favour(law: Favour, start: int, stop: int) -> FloatArray:
     p, own, every = int(law.threshold) / WORD, law.owner.own, law.owner.outcomes
     return np.where(owned(law.owner, start, stop), p / own, (1 - p) / (every - own))
 
@@ -110,12 +110,12 @@ def owned(owner: Owner, start: int, stop: int) -> BoolArray:
 
 
 @law_chances.register
-def _(law: Weigh, start: int, stop: int) -> FloatArray:
+def _law_chances_of_weigh(law: Weigh, start: int, stop: int) -> FloatArray:
     return np.asarray(law.matrix[start:stop] / UNIT)
 
 
 @law_chances.register
-def _(law: Subset, start: int, stop: int) -> FloatArray:
+def _law_chances_of_subset(law: Subset, start: int, stop: int) -> FloatArray:
     n, d, p = law.cells, law.size, int(law.threshold) / WORD
     block = np.full((stop - start, n), (1 - p) / comb(n - 1, d))
     for row, members in enumerate(islice(combinations(range(n), d), start, stop)):
@@ -124,7 +124,7 @@ def _(law: Subset, start: int, stop: int) -> FloatArray:
 
 
 @law_chances.register
-def _(law: Flip, start: int, stop: int) -> FloatArray:
+def _law_chances_of_flip(law: Flip, start: int, stop: int) -> FloatArray:
     p, q = int(law.own) / WORD, int(law.other) / WORD
     bits = (np.arange(start, stop)[:, None] >> np.arange(law.cells - 1, -1, -1)) & 1
     others, own = np.where(bits, q, 1 - q), np.where(bits, p, 1 - p)

@@ -79,25 +79,25 @@ def loss(law: object) -> Loss:
 
 
 @loss.register
-def _(law: Favour) -> Loss:
+def _loss_of_favour(law: Favour) -> Loss:
     own, every, chance = law.owner.own, law.owner.outcomes, int(law.threshold)
     return _either_way(chance * (every - own), (WORD - chance) * own)
 
 
 @loss.register
-def _(law: Subset) -> Loss:
+def _loss_of_subset(law: Subset) -> Loss:
     chance = int(law.threshold)
     return _either_way(chance * (law.cells - law.size), (WORD - chance) * law.size)
 
 
 @loss.register
-def _(law: Flip) -> Loss:
+def _loss_of_flip(law: Flip) -> Loss:
     own, other = int(law.own), int(law.other)
     return _either_way(own * (WORD - other), other * (WORD - own))
 
 
 @loss.register
-def _(law: Weigh) -> Loss:
+def _loss_of_weigh(law: Weigh) -> Loss:
     largest = (1, 1)
     for row, values in zip(law.rows, law.values, strict=True):
         used = values
@@ -111,7 +111,7 @@ def _(law: Weigh) -> Loss:
 
 
 @loss.register
-def _(law: Grid) -> Loss:
+def _loss_of_grid(law: Grid) -> Loss:
     if law.epsilon is None:
         distance, exact = _distance(law)
         return Loss(exponent=distance / law.spread, exact=exact)

@@ -124,24 +124,24 @@ def _decompose(gram: Gram, group: Translations) -> Decomposition | None:
 
 
 @_decompose.register
-def _(gram: IdentityGram, group: Translations) -> Decomposition | None:
+def _decompose_identity_gram(gram: IdentityGram, group: Translations) -> Decomposition | None:
     return Decomposition(np.ones(len(group.counts)))
 
 
 @_decompose.register
-def _(gram: OnesGram, group: Translations) -> Decomposition | None:
+def _decompose_ones_gram(gram: OnesGram, group: Translations) -> Decomposition | None:
     eigenvalues = np.zeros(len(group.counts))
     eigenvalues[0] = gram.size
     return Decomposition(eigenvalues)
 
 
 @_decompose.register
-def _(gram: XorGram, group: Translations) -> Decomposition | None:
+def _decompose_xor_gram(gram: XorGram, group: Translations) -> Decomposition | None:
     return Decomposition(gram.eigenvalues.copy()) if group.binary else None
 
 
 @_decompose.register
-def _(gram: MarginalGram, group: Translations) -> Decomposition | None:
+def _decompose_marginal_gram(gram: MarginalGram, group: Translations) -> Decomposition | None:
     if group.sizes != tuple(gram.sizes):
         return None
     tensor = np.zeros(group.shape)
@@ -165,17 +165,17 @@ def _ordered(
 
 
 @_decompose.register
-def _(gram: PrefixGram, group: Translations) -> Decomposition | None:
+def _decompose_prefix_gram(gram: PrefixGram, group: Translations) -> Decomposition | None:
     return _ordered(gram, group, 1.0)
 
 
 @_decompose.register
-def _(gram: RangesGram, group: Translations) -> Decomposition | None:
+def _decompose_ranges_gram(gram: RangesGram, group: Translations) -> Decomposition | None:
     return _ordered(gram, group, gram.size + 1.0)
 
 
 @_decompose.register
-def _(gram: ScaledGram, group: Translations) -> Decomposition | None:
+def _decompose_scaled_gram(gram: ScaledGram, group: Translations) -> Decomposition | None:
     inner = decompose(gram.inner, group)
     if inner is None:
         return None
@@ -183,7 +183,7 @@ def _(gram: ScaledGram, group: Translations) -> Decomposition | None:
 
 
 @_decompose.register
-def _(gram: SumGram, group: Translations) -> Decomposition | None:
+def _decompose_sum_gram(gram: SumGram, group: Translations) -> Decomposition | None:
     parts = [part for one in gram.parts if (part := decompose(one, group)) is not None]
     if len(parts) < len(gram.parts):
         return None
@@ -195,7 +195,7 @@ def _(gram: SumGram, group: Translations) -> Decomposition | None:
 
 
 @_decompose.register
-def _(gram: KronGram, group: Translations) -> Decomposition | None:
+def _decompose_kron_gram(gram: KronGram, group: Translations) -> Decomposition | None:
     """Products of invariant matrices, each on its own run of attributes."""
     tensors, rest = [], group.sizes
     for factor in gram.factors:

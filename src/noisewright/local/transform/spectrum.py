@@ -83,17 +83,17 @@ def centred_spectrum(gram: Gram) -> Spectrum:
 
 
 @centred_spectrum.register
-def _(gram: IdentityGram) -> Spectrum:
+def _centred_spectrum_of_identity_gram(gram: IdentityGram) -> Spectrum:
     return Spectrum(np.ones(1), np.array([gram.size - 1.0]))
 
 
 @centred_spectrum.register
-def _(gram: OnesGram) -> Spectrum:
+def _centred_spectrum_of_ones_gram(gram: OnesGram) -> Spectrum:
     return Spectrum(np.zeros(1), np.array([gram.size - 1.0]))
 
 
 @centred_spectrum.register
-def _(gram: PrefixGram) -> Spectrum:
+def _centred_spectrum_of_prefix_gram(gram: PrefixGram) -> Spectrum:
     # On vectors that sum to zero the prefix sums vanish at both ends, so M inverts the Laplacian
     # of a path with fixed ends.
     n = gram.size
@@ -101,7 +101,7 @@ def _(gram: PrefixGram) -> Spectrum:
 
 
 @centred_spectrum.register
-def _(gram: RangesGram) -> Spectrum:
+def _centred_spectrum_of_ranges_gram(gram: RangesGram) -> Spectrum:
     # Σ_{a<b} (S_b − S_a)² = (n+1) ΣS² − (ΣS)² over prefix sums S with fixed ends. Eigenvectors that
     # sum to zero are sine waves of whole periods; the others, 1 − cos(θ(j − n/2))/cos(θn/2), meet
     # (ΣS)² where sin(θ(n+1)/2) = 0. The eigenvalue at frequency θ is (n+1)/(2 − 2 cos θ).
@@ -112,12 +112,12 @@ def _(gram: RangesGram) -> Spectrum:
 
 
 @centred_spectrum.register
-def _(gram: XorGram) -> Spectrum:
+def _centred_spectrum_of_xor_gram(gram: XorGram) -> Spectrum:
     return _single(gram.eigenvalues[1:])
 
 
 @centred_spectrum.register
-def _(gram: MarginalGram) -> Spectrum:
+def _centred_spectrum_of_marginal_gram(gram: MarginalGram) -> Spectrum:
     blocks = [block for block in gram.closure if block]
     values = np.array([gram.eigenvalue(block) for block in blocks])
     counts = [float(prod(gram.sizes[i] - 1 for i in block)) for block in blocks]
@@ -125,12 +125,12 @@ def _(gram: MarginalGram) -> Spectrum:
 
 
 @centred_spectrum.register
-def _(gram: ScaledGram) -> Spectrum:
+def _centred_spectrum_of_scaled_gram(gram: ScaledGram) -> Spectrum:
     return centred_spectrum(gram.inner).scaled(gram.weight)
 
 
 @centred_spectrum.register
-def _(gram: SumGram) -> Spectrum:
+def _centred_spectrum_of_sum_gram(gram: SumGram) -> Spectrum:
     if gram.size <= DENSE_SIZE:
         return _dense_spectrum(gram)
     # M is at least each of its parts, so the largest part's spectrum bounds it from below.
@@ -140,7 +140,7 @@ def _(gram: SumGram) -> Spectrum:
 
 
 @centred_spectrum.register
-def _(gram: KronGram) -> Spectrum:
+def _centred_spectrum_of_kron_gram(gram: KronGram) -> Spectrum:
     splits = [_split_spectrum(factor) for factor in gram.factors]
     spectra = [split for split in splits if split is not None]
     if len(spectra) < len(splits):

@@ -70,28 +70,28 @@ def prefix_sums(size: int) -> _Sums:
 
 
 @_energies.register
-def _(gram: PrefixGram) -> FloatArray:
+def _energies_of_prefix_gram(gram: PrefixGram) -> FloatArray:
     return prefix_sums(gram.size)[2]
 
 
 @_energies.register
-def _(gram: RangesGram) -> FloatArray:
+def _energies_of_ranges_gram(gram: RangesGram) -> FloatArray:
     _, sums, squares = prefix_sums(gram.size)
     return (gram.size + 1) * squares - sums**2
 
 
 @_energies.register
-def _(gram: ScaledGram) -> FloatArray:
+def _energies_of_scaled_gram(gram: ScaledGram) -> FloatArray:
     return gram.weight * _energies(gram.inner)
 
 
 @_energies.register
-def _(gram: SumGram) -> FloatArray:
+def _energies_of_sum_gram(gram: SumGram) -> FloatArray:
     return np.asarray(sum(_energies(part) for part in gram.parts))
 
 
 @_energies.register
-def _(gram: KronGram) -> FloatArray:
+def _energies_of_kron_gram(gram: KronGram) -> FloatArray:
     if not all(is_power_of_two(factor.size) for factor in gram.factors):
         return _dense(gram)
     return column_kron([_energies(factor) for factor in gram.factors])
